@@ -1,0 +1,3 @@
+//! One command per file.
+
+pub mod sim;

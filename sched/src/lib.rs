@@ -1,0 +1,8 @@
+//! The pure scheduler: facts in, actions out.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod time;

@@ -1,0 +1,4 @@
+//! Every type and layout that leaves a process. Keys may be added, none renamed.
+
+pub mod duration;
+pub mod sim;
