@@ -1,4 +1,5 @@
 //! Every type and layout that leaves a process. Keys may be added, none renamed.
 
+pub mod bytes;
 pub mod duration;
 pub mod sim;
