@@ -57,8 +57,10 @@ pub enum Reason {
         /// What is left.
         free: u64,
     },
-    /// Nobody knows how much memory it needs, and another such task has not finished allocating.
+    /// Nobody knows how much memory another task needs, and it has not allocated yet.
     SizeUnknown(TaskId),
+    /// Nobody knows how much memory it needs: it goes on once its first allocation says so.
+    AsksFirst,
     /// A task with a larger need has waited long, and memory is kept for it.
     MemoryKept(TaskId),
     /// Nobody is ahead of it any more.
@@ -93,6 +95,7 @@ impl Reason {
                 write!(words, "it needs {} of GPU memory and {} is left", mebibytes(need), mebibytes(free))
             }
             Reason::SizeUnknown(of) => write!(words, "{} is still allocating", name(of)),
+            Reason::AsksFirst => write!(words, "it is not known how much GPU memory it needs"),
             Reason::MemoryKept(of) => write!(words, "GPU memory is kept for {}", name(of)),
             Reason::ItsTurn => write!(words, "nobody is ahead of it"),
             Reason::WaitedLong(span) => write!(words, "it has waited {span}"),

@@ -4,9 +4,8 @@
 //! waits for nothing, nobody waits for ever, nobody is touched who must not be.
 
 use crate::fact::GpuId;
-use crate::policy::Policy;
 use crate::scheduler::Scheduler;
-use crate::task::{Demand, Gate, Grip, Task};
+use crate::task::{Gate, Grip, Task};
 use crate::time::{Instant, Span};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -106,19 +105,4 @@ fn requests_are_distinct(scheduler: &Scheduler) -> Option<String> {
         }
     }
     None
-}
-
-/// A policy that must fail: it holds everybody, always. A harness that lets it pass checks nothing.
-pub struct Canary;
-
-impl Policy for Canary {
-    fn name(&self) -> &'static str {
-        "canary"
-    }
-
-    fn judge(&self, scene: &crate::policy::Scene<'_>) -> crate::policy::Judgement {
-        let everybody = scene.candidates.iter().filter(|candidate| candidate.task.demand != Demand::Host);
-        let holds = everybody.map(|candidate| (candidate.task.id, crate::action::Reason::ItsTurn)).collect();
-        crate::policy::Judgement { holds, wake: None }
-    }
 }

@@ -33,7 +33,8 @@ pub struct Settings {
     pub grant: Span,
     /// Slack below which nothing else may run.
     pub margin: Span,
-    /// The same, as a share of the work left, in thousandths: forecasts of long work err by more.
+    /// The same, as a share of the deadline, in thousandths. Slack is not only this task's: whoever
+    /// arrives next lives on it too, so tasks whose deadline is but a few times their run time keep it.
     pub margin_permille: i64,
     /// The longest single hold, where the container does not say.
     pub hold_max: Span,
@@ -63,10 +64,10 @@ impl Default for Settings {
             slicing_permille: 125,
             linger: Span::from_millis(1),
             turn: Span::from_secs(1),
-            patience: Span::from_secs(2),
+            patience: Span::from_secs(5),
             grant: Span::from_millis(100),
             margin: Span::from_millis(20),
-            margin_permille: 500,
+            margin_permille: 800,
             hold_max: Span::from_secs(300),
             answer_max: Span::from_secs(1),
             burst_gap: Span::ZERO,
@@ -179,7 +180,8 @@ impl Scheduler {
         }
         // What was asked for just now must be looked at again if no answer comes.
         let overdue = self.tracker.tasks_on(gpu).filter_map(|task| self.look_again(task)).min();
-        verdicts.wake.into_iter().chain(overdue).min()
+        // Deciding again at the same moment, with nothing learnt, would decide the same.
+        verdicts.wake.into_iter().chain(overdue).filter(|moment| *moment > now).min()
     }
 
     /// What a task should do, by the policy's word and by the rules above it.

@@ -116,6 +116,8 @@ pub struct Task {
     pub memory: u64,
     /// The most it had.
     pub memory_peak: u64,
+    /// The most it was seen to ask for, on top of what it had.
+    pub memory_asked: u64,
     /// The most of the GPU's core it was seen to use, in thousandths.
     pub core_permille: u16,
     /// It has launched at least once, so its allocations are made: most programs allocate first.
@@ -161,6 +163,7 @@ impl Task {
             demand: Demand::Unknown,
             memory: 0,
             memory_peak: 0,
+            memory_asked: 0,
             core_permille: 0,
             launched: false,
             admitted: false,

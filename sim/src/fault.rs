@@ -76,6 +76,12 @@ impl Faults {
         }
     }
 
+    /// Whether these faults can let a task run out of memory without anybody being to blame: a hold that
+    /// fails, an agent that is away, a container nobody told of.
+    pub fn excuse_lack_of_memory(&self) -> bool {
+        self.failing_holds || self.restarts || self.lost_docker_events || self.hands
+    }
+
     pub(crate) fn fate_of_answer(&mut self, now: Instant) -> Fate {
         if now >= self.quiet_from {
             return Fate::Late(Span::ZERO);

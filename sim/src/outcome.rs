@@ -29,6 +29,8 @@ pub struct TaskOutcome {
     pub deadline: Option<Span>,
     /// It ran out of memory, was killed, or never started.
     pub failed: bool,
+    /// It ran out of GPU memory.
+    pub out_of_memory: bool,
     /// How often it was made to stand.
     pub stops: u64,
     /// For how long.

@@ -13,7 +13,6 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     // One noun per idea: the words of the design.
     (&["job", "jobs"], "say task"),
     (&["laxity"], "say slack, or float if no forecast is in it"),
-    (&["tardiness", "lateness"], "say float: below zero, the task has missed"),
     (&["suspend", "suspends", "suspended"], "say hold for a task, freeze for a container"),
     (&["unfreeze", "unfreezes", "unfrozen"], "say thaw"),
     (&["kill switch", "killswitch"], "say release: `leeway release` lets everything go"),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// The longest duration accepted: a GPU task that takes more than a day wants no deadline.
-pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DURATION_MAX: Duration = Duration::from_hours(24);
 
 /// What is accepted, in the words every message uses.
 pub const ACCEPTED: &str = "2 or 2s, 250ms, 1m30s; more than 0, at most 24h";
@@ -77,6 +77,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_by_name() {
+        #[rustfmt::skip]
         let refused = [
             "", "0", "0s", "0h0m", "-1", "+1", "abc", "1e99", "25h", "86401", "1.5s", " 2s", "2s ", "2 s", "s",
             "1m30", "30s1m", "1s1s", "2S", "2d", "٢s", "99999999999999999999", "99999999999999999999h", "1m-3s",

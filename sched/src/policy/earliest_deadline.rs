@@ -18,13 +18,12 @@ impl Policy for EarliestDeadline {
 
     fn judge(&self, scene: &Scene<'_>) -> Judgement {
         let mut judgement = Judgement::default();
-        let due_first = scene
-            .candidates
-            .iter()
-            .filter(|candidate| candidate.contends)
-            .filter_map(|candidate| Some((candidate.due()?, candidate.task.id)))
-            .min();
-        match due_first {
+        let due_first = |contends: bool| {
+            let candidates = scene.candidates.iter().filter(|candidate| candidate.contends || !contends);
+            candidates.filter_map(|candidate| Some((candidate.due()?, candidate.task.id))).min()
+        };
+        let someone_contends = scene.candidates.iter().any(|candidate| candidate.contends);
+        match due_first(someone_contends) {
             Some(first) => hold_behind(scene, first, &mut judgement),
             None => {
                 let left_over: Vec<&Candidate<'_>> =

@@ -40,7 +40,8 @@ impl Policy for LeastSlack {
             .iter()
             .filter(|candidate| candidate.due().is_none() || yielding.contains(&candidate.task.id))
             .collect();
-        match by_due.iter().find(|(_, candidate)| candidate.contends) {
+        let someone_contends = scene.candidates.iter().any(|candidate| candidate.contends);
+        match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
             Some((due, first)) => {
                 hold_later_dues(scene, (*due, first.task.id), &by_due, &mut judgement);
                 hold_the_rest(scene, first.task.id, &by_due, &rest, &yielding, &mut judgement);
@@ -100,7 +101,8 @@ fn hold_the_rest(
     let spare = by_due.iter().map(|(due, candidate)| {
         let left = candidate.forecast.left_upper(candidate.task.served(scene.now));
         work += left;
-        let margin = scene.settings.margin + left.scaled(scene.settings.margin_permille, 1000);
+        let deadline = candidate.task.deadline.map_or(Span::ZERO, |deadline| deadline.span());
+        let margin = deadline.scaled(scene.settings.margin_permille, 1000).max(scene.settings.margin);
         let slack = slack(*due, scene.now, work);
         (slack - margin, slack, candidate.task.id)
     });

@@ -12,14 +12,15 @@ pub(super) fn take_turns(scene: &Scene<'_>, members: &[&Candidate<'_>], judgemen
     for other in others.filter(|other| scene.worth_holding(other)) {
         judgement.hold(other, Reason::NotItsTurn(current.task.id));
         if other.contends {
-            judgement.wake_at(Some(turn_ends(scene, current).max(scene.now)));
+            judgement.wake_at(Some(turn_ends(scene, current)).filter(|end| *end > scene.now));
         }
     }
 }
 
 /// The task that is in its turn; else the one that waits longest; else the first.
 fn whose_turn<'s, 'a>(scene: &Scene<'_>, members: &[&'s Candidate<'a>]) -> Option<&'s Candidate<'a>> {
-    let contenders = || members.iter().copied().filter(|member| member.contends);
+    let someone_contends = members.iter().any(|member| member.contends);
+    let contenders = || members.iter().copied().filter(|member| member.contends || !someone_contends);
     let in_its_turn = |member: &&Candidate<'_>| match member.task.grip {
         Grip::Releasing(_) => true,
         Grip::Free => turn_ends(scene, member) > scene.now,

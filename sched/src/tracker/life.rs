@@ -105,7 +105,10 @@ impl Tracker {
                 events.extend(self.advance(at));
             }
             Demand::AtLaunch => self.come_to_a_stand(at, id, Gate::Launches, events),
-            Demand::AtAllocation(_) => self.come_to_a_stand(at, id, Gate::Allocations, events),
+            Demand::AtAllocation(bytes) => {
+                task.memory_asked = task.memory_asked.max(task.memory + bytes);
+                self.come_to_a_stand(at, id, Gate::Allocations, events);
+            }
             Demand::Drained(_) | Demand::Host | Demand::Unknown => {}
         }
     }

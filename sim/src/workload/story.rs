@@ -13,7 +13,7 @@ use super::{GPU_MEMORY, Phases, TaskSpec, Workload};
 use sched::{Mode, Span};
 
 /// What may follow a task's name, each with one value.
-pub const WORDS: &str = "work, due, expect, kernel, depth, memory, gpu, container, context, host, input, \
+const WORDS: &str = "work, due, expect, kernel, depth, memory, gpu, container, context, host, input, \
                          output, rounds, think, gap, task, managed";
 
 /// How long a kernel takes where the story does not say: short enough that a task can be held soon.

@@ -2,7 +2,7 @@
 
 use super::{Happening, World};
 use crate::fault::Fate;
-use sched::task::{Gate, Grip};
+use sched::task::Gate;
 use sched::{
     Action, ContainerId, Event, Fact, GpuId, Instant, Outcome, Process, Reading, RequestId, Scheduler, Span, TaskId,
 };
@@ -290,11 +290,5 @@ impl World<'_> {
                 _ => {}
             }
         }
-    }
-
-    /// Whether the agent believes that nobody is held.
-    pub(super) fn agent_holds_nobody(&self) -> bool {
-        let free = |agent: &Agent| agent.scheduler.tracker().tasks().all(|task| task.grip == Grip::Free);
-        self.agent.as_ref().is_none_or(free)
     }
 }

@@ -339,6 +339,7 @@ impl<'w> World<'w> {
                 ended: proc.and_then(|proc| proc.ended).unwrap_or(self.now),
                 deadline: spec.deadline,
                 failed: proc.is_none_or(|proc| proc.failed),
+                out_of_memory: proc.is_some_and(|proc| proc.out_of_memory),
                 stops: proc.map_or(0, |proc| proc.stops),
                 waited: proc.map_or(Span::ZERO, |proc| proc.waited),
             }

@@ -45,17 +45,17 @@ pub(super) struct Proc {
     pub stopped: bool,
     /// Its whole container is stopped.
     pub frozen: bool,
-    pub started: Instant,
     pub ended: Option<Instant>,
     /// It ran out of GPU memory, or was killed.
     pub failed: bool,
+    pub out_of_memory: bool,
     pub stops: u64,
     pub stopped_since: Option<Instant>,
     pub waited: Span,
 }
 
 impl Proc {
-    pub(super) fn new(spec: &TaskSpec, process: Process, container: ContainerId, now: Instant) -> Proc {
+    pub(super) fn new(spec: &TaskSpec, process: Process, container: ContainerId) -> Proc {
         Proc {
             process,
             container,
@@ -71,9 +71,9 @@ impl Proc {
             gate: None,
             stopped: false,
             frozen: false,
-            started: now,
             ended: None,
             failed: false,
+            out_of_memory: false,
             stops: 0,
             stopped_since: None,
             waited: Span::ZERO,

@@ -11,7 +11,7 @@ impl World<'_> {
         let container = self.pods.iter().position(|pod| pod.name == spec.container).unwrap_or(0);
         // Pids are reused on purpose: only with its start time is a process one process.
         let process = Process { pid: 100 + (index as u32 % 50), started: index as u64 };
-        let proc = Proc::new(spec, process, ContainerId(container as u32), self.now);
+        let proc = Proc::new(spec, process, ContainerId(container as u32));
         self.procs[index] = Some(proc);
         self.live.push(index);
         self.arrived += 1;
@@ -78,6 +78,7 @@ impl World<'_> {
         let device = &mut self.devices[proc.gpu];
         if device.memory_used + bytes > device.memory_total {
             proc.failed = true;
+            proc.out_of_memory = true;
             proc.step = Step::Done;
             let name = &self.workload.tasks[index].name;
             self.say(&format!("{name} runs out of GPU memory"));
