@@ -199,7 +199,7 @@ impl Scheduler {
             verdicts.wake_at(task.unholdable_until);
             return Want::Run(run_on);
         }
-        if gate == Gate::Launches && task.granted_until.is_some_and(|until| until > now) {
+        if task.granted_until.is_some_and(|until| until > now) {
             verdicts.wake_at(task.granted_until);
             return Want::Run(run_on);
         }
@@ -248,6 +248,10 @@ impl Scheduler {
             _ => false,
         };
         if settled {
+            // Who is ahead changes while a task waits; what it is told must change with it.
+            if let Want::Wait(_, because) = want {
+                self.tracker.note_reason(task.id, because);
+            }
             return None;
         }
         self.requests += 1;
@@ -269,8 +273,9 @@ impl Scheduler {
     fn look_again(&self, task: &Task) -> Option<Instant> {
         match task.grip {
             Grip::Holding(ask, _) | Grip::Releasing(ask) => Some(ask.at + self.settings.answer_max),
-            // It was let go and still stands at its gate: its release and its stop crossed.
-            Grip::Free if matches!(task.demand, Demand::AtLaunch) => {
+            // It counts as free and stands all the same: its release and its stop crossed, or a change of
+            // its hold failed.
+            Grip::Free if task.demand == Demand::AtLaunch || task.stopped_since.is_some() => {
                 Some(task.free_since + self.settings.answer_max)
             }
             Grip::Free | Grip::Held(_) => None,
@@ -296,17 +301,14 @@ impl Verdicts {
         let mut verdicts = Verdicts { holds: BTreeMap::new(), admitted: Vec::new(), wake: None };
         let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
-        let (mut candidates, mut others) = (Vec::new(), 0);
-        for task in scheduler.tracker.tasks_on(gpu).filter(|task| !task.over) {
-            match scheduler.tracker.container_of(task).filter(|container| container.is_ours()) {
-                Some(container) => candidates.push(Candidate {
-                    task,
-                    forecast: container.forecast(),
-                    contends: task.contends(now, scheduler.settings.linger),
-                }),
-                None => others += task.memory,
-            }
-        }
+        let ours = scheduler.tracker.tasks_on(gpu).filter(|task| !task.over).filter_map(|task| {
+            let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
+            let contends = task.contends(now, scheduler.settings.linger);
+            Some(Candidate { task, forecast: container.forecast(), contends })
+        });
+        let candidates: Vec<Candidate<'_>> = ours.collect();
+        let theirs: u64 = candidates.iter().map(|candidate| candidate.task.memory).sum();
+        let others = scheduler.tracker.memory_on(gpu) - theirs;
         let mut scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates };
         let memory = memory::review(&scene, others);
         verdicts.admitted = memory.admitted;

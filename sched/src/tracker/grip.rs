@@ -31,6 +31,13 @@ impl Tracker {
         self.asked.insert(ask.request, id);
     }
 
+    /// Notes why a task that is held is held now.
+    pub(crate) fn note_reason(&mut self, id: TaskId, because: Reason) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.reason = Some(because);
+        }
+    }
+
     /// Notes that a policy let a task run, or keeps it from running.
     pub(crate) fn let_in(&mut self, now: Instant, id: TaskId, let_in: bool) {
         let Some(task) = self.tasks.get_mut(&id) else { return };

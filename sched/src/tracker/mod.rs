@@ -162,6 +162,11 @@ impl Tracker {
         self.gpus.get(&gpu).into_iter().flat_map(|gpu| &gpu.tasks).filter_map(|id| self.tasks.get(id))
     }
 
+    /// GPU memory that known processes have on one GPU, whether or not they are in a task.
+    pub fn memory_on(&self, gpu: GpuId) -> u64 {
+        self.usages.iter().filter(|((_, on), _)| *on == gpu).map(|(_, usage)| usage.memory).sum()
+    }
+
     /// One GPU.
     pub fn gpu(&self, gpu: GpuId) -> Option<&Gpu> {
         self.gpus.get(&gpu)

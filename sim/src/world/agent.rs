@@ -248,6 +248,10 @@ impl World<'_> {
                 self.tell_agent(Fact::Container { container, terms: pod.terms });
             }
         }
+        for index in self.live.clone() {
+            self.tell_process(index, false);
+            self.tell_memory(index);
+        }
         self.after(self.setup.costs.listing_period, Happening::Listing);
     }
 
