@@ -195,7 +195,7 @@ impl Scheduler {
             return Want::Run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
         };
         let run_on = task.reason.unwrap_or(Reason::ItsTurn);
-        if task.unholdable_until.is_some_and(|until| until > now) && task.grip == Grip::Free {
+        if task.unholdable_until.is_some_and(|until| until > now) {
             verdicts.wake_at(task.unholdable_until);
             return Want::Run(run_on);
         }

@@ -77,9 +77,10 @@ impl Tracker {
         match (task.grip, outcome) {
             (Grip::Holding(_, gate), Outcome::Held) => task.grip = Grip::Held(gate),
             (Grip::Holding(_, gate), Outcome::Frozen) => self.come_to_a_stand(at, id, gate, events),
-            (Grip::Holding(..), Outcome::Failed) => {
-                task.grip = Grip::Free;
-                task.held_since = None;
+            // An earlier hold may be in force whose answer got lost: in doubt, it counts as held, and since
+            // it may not be held again for a while, it is released.
+            (Grip::Holding(_, gate), Outcome::Failed) => {
+                task.grip = Grip::Held(gate);
                 task.unholdable_until = Some(at + HOLD_RETRY);
             }
             (Grip::Releasing(_), Outcome::Released) => {

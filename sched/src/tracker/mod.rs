@@ -15,8 +15,11 @@ pub use event::{Event, Finished};
 use crate::fact::{ContainerId, Fact, GpuId, Process, Reading, RequestId, Terms};
 use crate::task::{Demand, Task, TaskId};
 use crate::time::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+
+/// How many processes that exited are remembered.
+const GONE_REMEMBERED: usize = 1024;
 
 /// A process on a GPU. Tasks come and go on it; this stays until it exits.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,8 @@ pub struct Tracker {
     dues: BTreeSet<(Instant, TaskId)>,
     /// Bursts that drained, and when they are over unless they launch again.
     drains: BTreeSet<(Instant, TaskId)>,
+    /// Processes that exited lately, the oldest first: word of a process can come after word of its end.
+    gone: VecDeque<Process>,
     /// Requests not answered yet.
     asked: BTreeMap<RequestId, TaskId>,
     /// GPUs about which something changed since the last decision.
