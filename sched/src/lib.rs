@@ -5,4 +5,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod admission;
+pub mod node;
+pub mod placement;
 pub mod time;
