@@ -12,7 +12,7 @@ use crowd::{Ease, NOW, asking, crowd};
 
 const FEW: u32 = 200;
 const MANY: u32 = 100_000;
-/// Measured: about 5. Walking the list would be 500.
+/// Measured: ten at most. Walking the list would be 500.
 const RATIO_MAX: u32 = 50;
 const PLACEMENTS: u32 = 2_000;
 /// Another process may have the processor while we measure; it will not have it every time.

@@ -49,21 +49,29 @@ impl fmt::Display for Explanation {
             return f.write_str("no node reports");
         }
         f.write_str("no node fits: ")?;
-        let kinds: [(&str, fn(&Reason) -> bool); 5] = [
-            ("with too little float", |reason| matches!(reason, Reason::LittleFloat { .. })),
-            ("with too little GPU memory", |reason| matches!(reason, Reason::LittleMemory { .. })),
-            ("not provisionable", |reason| {
-                matches!(reason, Reason::Missed | Reason::MemoryFull | Reason::CoreFull)
-            }),
-            ("silent", |reason| matches!(reason, Reason::Silent { .. })),
-            ("that refused", |reason| matches!(reason, Reason::Refused)),
-        ];
-        let counted = kinds.map(|(kind, is)| (self.nodes.iter().filter(|(_, why)| is(why)).count(), kind));
+        let count = |kind| self.nodes.iter().filter(|(_, reason)| kind_of(reason) == Some(kind)).count();
+        let counted = KINDS.map(|kind| (count(kind), kind));
         for (position, (count, kind)) in counted.into_iter().filter(|(count, _)| *count > 0).enumerate() {
             write!(f, "{}{count} {kind}", if position > 0 { ", " } else { "" })?;
         }
         Ok(())
     }
+}
+
+/// Why nodes do not fit, in a summary, in the order in which something can be done about it.
+const KINDS: [&str; 5] =
+    ["with too little float", "with too little GPU memory", "not provisionable", "silent", "that refused"];
+
+fn kind_of(reason: &Reason) -> Option<&'static str> {
+    let position = match reason {
+        Reason::LittleFloat { .. } => 0,
+        Reason::LittleMemory { .. } => 1,
+        Reason::Missed | Reason::MemoryFull | Reason::CoreFull => 2,
+        Reason::Silent { .. } => 3,
+        Reason::Refused => 4,
+        _ => return None,
+    };
+    Some(KINDS[position])
 }
 
 impl NodeList {

@@ -86,7 +86,7 @@ fn spread_leaves_the_most_float_and_takes_the_tightest_memory_on_ties() {
 
 #[test]
 fn equals_go_to_the_lowest_number() {
-    let mut list = list(&[(8, secs(5)); 2_000]);
+    let mut list = list(&alloc::vec![(8, secs(5)); 2_000]);
     for strategy in Strategy::ALL {
         assert_eq!(placed(&mut list, &request(3, 1, 8), strategy), Some(0));
     }
