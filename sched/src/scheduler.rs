@@ -222,10 +222,8 @@ impl Scheduler {
         let since = task.held_since?;
         let hold_max = self.tracker.terms_of(task).hold_max.unwrap_or(self.settings.hold_max);
         let expires = (since + hold_max, Reason::HoldExpired(hold_max), self.settings.turn);
-        let ages = matches!(
-            because,
-            Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_)
-        );
+        let ages =
+            matches!(because, Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_));
         if gate == Gate::Allocations || !ages {
             return Some(expires);
         }
@@ -312,11 +310,15 @@ impl Verdicts {
         let mut scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates };
         let memory = memory::review(&scene, others);
         verdicts.admitted = memory.admitted;
-        verdicts.holds.extend(memory.holds.into_iter().map(|(id, because)| (id, (Gate::Allocations, because))));
+        verdicts
+            .holds
+            .extend(memory.holds.into_iter().map(|(id, because)| (id, (Gate::Allocations, because))));
         // Who waits for memory cannot run, so nobody need wait for it.
         scene.candidates.retain(|candidate| !verdicts.holds.contains_key(&candidate.task.id));
         let judgement = policy.judge(&scene);
-        verdicts.holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, (Gate::Launches, because))));
+        verdicts
+            .holds
+            .extend(judgement.holds.into_iter().map(|(id, because)| (id, (Gate::Launches, because))));
         verdicts.wake = judgement.wake;
         verdicts
     }

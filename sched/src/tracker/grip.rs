@@ -41,7 +41,10 @@ impl Tracker {
     /// Notes that a policy let a task run, or keeps it from running.
     pub(crate) fn let_in(&mut self, now: Instant, id: TaskId, let_in: bool) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
-        if let_in && !task.let_in && let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+        if let_in
+            && !task.let_in
+            && let Some(gpu) = self.gpus.get_mut(&task.gpu)
+        {
             gpu.let_in_at = Some(now);
         }
         task.let_in = let_in;

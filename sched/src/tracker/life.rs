@@ -36,8 +36,11 @@ impl Tracker {
             self.gone.pop_front();
         }
         self.gone.push_back(process);
-        let keys: Vec<Key> =
-            self.usages.range((process, GpuId(0))..=(process, GpuId(u16::MAX))).map(|(key, _)| *key).collect();
+        let keys: Vec<Key> = self
+            .usages
+            .range((process, GpuId(0))..=(process, GpuId(u16::MAX)))
+            .map(|(key, _)| *key)
+            .collect();
         for key in keys {
             let task = self.usages.get(&key).and_then(|usage| usage.task);
             // A burst that had drained ended then, not now.
@@ -146,6 +149,7 @@ impl Tracker {
         let container = usage.container.and_then(|container| self.containers.get_mut(&container));
         let deadline = container.and_then(|container| {
             container.latest = None;
+            container.gpu = Some(key.1);
             container.terms.deadline
         });
         events.push(Event::Started { task: id, at });

@@ -83,8 +83,7 @@ impl Tracker {
             Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
-                let usage =
-                    Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
+                let usage = Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
                 self.on_process((process, gpu), usage, &mut events);
             }
             Fact::ProcessGone(process) => self.on_process_gone(at, process, &mut events),
