@@ -1,7 +1,9 @@
 //! The command line: what a person types, checked once at the door, and handed to the crate that does it.
 
 pub mod commands;
+mod refusal;
 
+use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,7 +27,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(leeway) => leeway,
         Err(refusal) => {
             // Help and version are refusals to clap too; they print to stdout and exit with 0.
-            let _ = refusal.print();
+            if refusal.use_stderr() && refusal.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
+                eprint!("{}", refusal::in_one_line(&refusal));
+            } else {
+                let _ = refusal.print();
+            }
             return ExitCode::from(refusal.exit_code() as u8);
         }
     };
@@ -36,7 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            let misunderstood = error.chain().any(|cause| cause.is::<Misunderstood>());
+            let misunderstood = error.chain().any(<dyn std::error::Error>::is::<Misunderstood>);
             ExitCode::from(if misunderstood { 2 } else { 1 })
         }
     }
