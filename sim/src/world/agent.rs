@@ -241,18 +241,17 @@ impl World<'_> {
         self.after(period, Happening::Reading);
     }
 
-    /// Containers and processes as they are, for what the agent was not told.
+    /// Containers and processes as they are, against what the agent believes.
     pub(super) fn list_anew(&mut self) {
-        for (index, pod) in self.pods.clone().into_iter().enumerate() {
-            let container = ContainerId(index as u32);
-            let arrived = self.procs.iter().flatten().any(|proc| proc.container == container);
-            if pod.gone {
-                self.tell_agent(Fact::ContainerGone(container));
-            } else if arrived {
-                self.tell_agent(Fact::Container { container, terms: pod.terms });
-            }
-        }
+        let tracker = self.agent.as_ref().map(|agent| agent.scheduler.tracker());
+        let known = tracker.into_iter().flat_map(|tracker| tracker.containers()).map(|(id, _)| id);
+        let gone: Vec<ContainerId> = known.filter(|id| self.pods[id.0 as usize].gone).collect();
+        gone.into_iter().for_each(|container| self.tell_agent(Fact::ContainerGone(container)));
         for index in self.live.clone() {
+            let Some(proc) = self.procs[index].as_ref() else { continue };
+            let container = proc.container;
+            let terms = self.pods[container.0 as usize].terms;
+            self.tell_agent(Fact::Container { container, terms });
             self.tell_process(index, false);
             self.tell_memory(index);
         }
