@@ -144,6 +144,10 @@ pub struct Task {
     pub stopped: Span,
     /// How often it came to a stand because of a hold.
     pub stops: u32,
+    /// Since when its work is on the GPU, and what the GPU's share was then.
+    pub(crate) busy_since: Option<(Instant, Span)>,
+    /// What sharing the GPU cost it: time its work was there and others' work ran.
+    pub(crate) lost: Span,
 }
 
 impl Task {
@@ -177,6 +181,8 @@ impl Task {
             stopped_since: None,
             stopped: Span::ZERO,
             stops: 0,
+            busy_since: None,
+            lost: Span::ZERO,
         }
     }
 
@@ -194,11 +200,6 @@ impl Task {
     pub fn waited(&self, now: Instant) -> Span {
         let standing = self.stopped_since.map_or(Span::ZERO, |since| now.since(since).or_zero());
         self.stopped + standing
-    }
-
-    /// How long it has really run: what its forecast is made of, and is measured against.
-    pub fn served(&self, now: Instant) -> Span {
-        (now.since(self.start) - self.waited(now)).or_zero()
     }
 
     /// Whether a hold is in force or asked for.

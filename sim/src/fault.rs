@@ -82,6 +82,16 @@ impl Faults {
         self.failing_holds || self.restarts || self.lost_docker_events || self.hands
     }
 
+    /// Whether Docker's word of a container can get lost in this world.
+    pub fn lose_docker_events(&self) -> bool {
+        self.lost_docker_events
+    }
+
+    /// Whether the agent dies in this world, so that tasks begin or end unseen.
+    pub fn restart_the_agent(&self) -> bool {
+        self.restarts
+    }
+
     pub(crate) fn fate_of_answer(&mut self, now: Instant) -> Fate {
         if now >= self.quiet_from {
             return Fate::Late(Span::ZERO);

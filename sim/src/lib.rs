@@ -16,6 +16,8 @@ pub mod world;
 
 pub mod outcome;
 
+pub mod told;
+
 pub mod bound;
 
 pub mod scenario;

@@ -12,6 +12,9 @@ pub struct Outcome {
     pub log: Vec<Logged>,
     /// The first promise that was broken.
     pub broken: Option<String>,
+    /// What the scheduler says of the tasks it saw finish, in its own words. A process is known by the
+    /// place of its task in the workload, as its start time.
+    pub records: Vec<sched::Finished>,
     /// What every task did when, if a log was kept.
     pub stretches: Vec<Stretch>,
 }

@@ -61,12 +61,52 @@ fn run_in(seed: u64, policy: MakePolicy, log: bool) -> Outcome {
     // Only what has a task before it allocates, and may be touched, can be kept from allocating.
     let plain = workload.tasks.iter().all(|task| task.managed && task.mode == Mode::Process);
     let excused = !plain || !acts || tier == Tier::Freeze || setup.faults.excuse_lack_of_memory();
+    let seen_whole = tier == Tier::Gate && !setup.faults.restart_the_agent();
+    let told = !setup.faults.lose_docker_events();
     let mut outcome = world::run(&workload, setup, |_| {});
-    let starved = outcome.tasks.iter().find(|task| task.out_of_memory);
-    if let Some(starved) = starved.filter(|_| !excused && outcome.broken.is_none()) {
-        outcome.broken = Some(format!("{} ran out of GPU memory instead of waiting for it", starved.name));
-    }
+    let broken = outcome.broken.take();
+    outcome.broken = broken
+        .or_else(|| somebody_starved(&outcome).filter(|_| !excused))
+        .or_else(|| somebody_was_touched(&workload, &outcome, acts))
+        .or_else(|| a_record_is_false(&workload, &outcome, told).filter(|_| seen_whole));
     outcome
+}
+
+fn somebody_starved(outcome: &Outcome) -> Option<String> {
+    let starved = outcome.tasks.iter().find(|task| task.out_of_memory)?;
+    Some(format!("{} ran out of GPU memory instead of waiting for it", starved.name))
+}
+
+fn somebody_was_touched(workload: &Workload, outcome: &Outcome, acts: bool) -> Option<String> {
+    let specs = workload.tasks.iter().zip(&outcome.tasks);
+    let (spec, _) = specs.into_iter().find(|(spec, task)| task.stops > 0 && !(acts && spec.managed))?;
+    Some(format!("{} was held, and must not be touched", spec.name))
+}
+
+/// What the scheduler says of a task that spans its process must be what the world saw, to the microsecond:
+/// start, end, and whether it made its deadline.
+fn a_record_is_false(workload: &Workload, outcome: &Outcome, told: bool) -> Option<String> {
+    workload.tasks.iter().zip(&outcome.tasks).enumerate().find_map(|(index, (spec, task))| {
+        let records = outcome.records.iter().filter(|record| record.process.started == index as u64);
+        let records: Vec<_> = records.collect();
+        if spec.mode != Mode::Process || !spec.managed {
+            return None;
+        }
+        match records.as_slice() {
+            [] => Some(format!("{} ended, and nobody noticed", spec.name)),
+            [record] if record.start != task.arrived || record.end != task.ended => Some(format!(
+                "{} is recorded from {:?} to {:?}: {task:?}",
+                spec.name, record.start, record.end
+            )),
+            // Without Docker's word of its container, a short task has no deadline that anybody knows.
+            [record] if !told && record.hit().is_none() => None,
+            [record] if !task.failed && record.hit() != task.hit() => {
+                Some(format!("{} is recorded as hit {:?}: {task:?}", spec.name, record.hit()))
+            }
+            [_] => None,
+            _ => Some(format!("{} is recorded {} times", spec.name, records.len())),
+        }
+    })
 }
 
 fn workload(luck: &mut ChaCha8Rng) -> Workload {

@@ -61,7 +61,7 @@ fn who_yields(now: Instant, by_due: &[(Instant, &Candidate<'_>)]) -> BTreeSet<Ta
     for (due, candidate) in by_due {
         // A first run is never given up: of its work nothing is known, so nothing is added either.
         if candidate.forecast.is_known() {
-            let left = candidate.forecast.left(candidate.task.served(now));
+            let left = candidate.forecast.left(candidate.served);
             work += left;
             staying.push((left, candidate.task.id));
         }
@@ -99,7 +99,7 @@ fn hold_the_rest(
 ) {
     let mut work = Span::ZERO;
     let spare = by_due.iter().map(|(due, candidate)| {
-        let left = candidate.forecast.left_upper(candidate.task.served(scene.now));
+        let left = candidate.forecast.left_upper(candidate.served);
         work += left;
         let deadline = candidate.task.deadline.map_or(Span::ZERO, |deadline| deadline.span());
         let margin = deadline.scaled(scene.settings.margin_permille, 1000).max(scene.settings.margin);

@@ -73,6 +73,8 @@ pub struct Candidate<'a> {
     pub task: &'a Task,
     /// What was forecast for it.
     pub forecast: Forecast,
+    /// How long it has really run.
+    pub served: Span,
     /// It needs the GPU's core now.
     pub contends: bool,
 }
@@ -91,7 +93,7 @@ impl Scene<'_> {
     pub fn worth_holding(&self, candidate: &Candidate<'_>) -> bool {
         let small = candidate.forecast.is_known()
             && candidate.forecast.upper <= self.settings.small_task()
-            && candidate.task.served(self.now) <= self.settings.small_task();
+            && candidate.served <= self.settings.small_task();
         !small
     }
 

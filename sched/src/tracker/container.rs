@@ -75,8 +75,7 @@ impl Container {
         }
         // A task whose start was not seen, or that was cut short, says nothing about the next one.
         if !finished.approximate && !self.stopping {
-            let run = finished.end.since(finished.start) - finished.waited;
-            self.history.remember(run.or_zero(), finished.memory_peak);
+            self.history.remember(finished.served, finished.memory_peak);
         }
     }
 }

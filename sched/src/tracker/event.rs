@@ -74,7 +74,9 @@ pub struct Finished {
     pub float: Option<Span>,
     /// How long holds kept it standing.
     pub waited: Span,
-    /// How often.
+    /// How long it really ran: neither held nor waiting for others' kernels.
+    pub served: Span,
+    /// How often it was held.
     pub stops: u32,
     /// The most GPU memory it had.
     pub memory_peak: u64,

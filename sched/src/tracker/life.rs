@@ -102,10 +102,17 @@ impl Tracker {
             self.drains.remove(&(since + self.burst_gap, id));
         }
         task.demand = demand;
+        task.launched |= demand == Demand::Busy;
+        if let Demand::AtAllocation(bytes) = demand {
+            task.memory_asked = task.memory_asked.max(task.memory + bytes);
+        }
         self.changed.insert(key.1);
+        if demand != Demand::Busy {
+            self.becomes_idle(at, id);
+        }
         match demand {
             Demand::Busy => {
-                task.launched = true;
+                self.becomes_busy(at, id);
                 self.go_on(at, id, events);
             }
             Demand::Drained(since) if mode == Mode::Burst => {
@@ -113,10 +120,7 @@ impl Tracker {
                 events.extend(self.advance(at));
             }
             Demand::AtLaunch => self.come_to_a_stand(at, id, Gate::Launches, events),
-            Demand::AtAllocation(bytes) => {
-                task.memory_asked = task.memory_asked.max(task.memory + bytes);
-                self.come_to_a_stand(at, id, Gate::Allocations, events);
-            }
+            Demand::AtAllocation(_) => self.come_to_a_stand(at, id, Gate::Allocations, events),
             Demand::Drained(_) | Demand::Host | Demand::Unknown => {}
         }
     }
@@ -159,6 +163,7 @@ impl Tracker {
     }
 
     pub(super) fn end(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) {
+        self.becomes_idle(at, id);
         let Some(task) = self.tasks.get(&id).copied() else { return };
         // Facts cross: an end from before the start means a very short task, not a negative one.
         let end = at.max(task.start);
@@ -173,6 +178,7 @@ impl Tracker {
             deadline: task.deadline,
             float: task.float(end),
             waited: task.waited(end),
+            served: self.served(&task, end),
             stops: task.stops,
             memory_peak: task.memory_peak,
             core_permille: task.core_permille,
@@ -204,6 +210,7 @@ impl Tracker {
     }
 
     pub(super) fn forget(&mut self, id: TaskId) {
+        self.becomes_idle(self.clock, id);
         self.unlist(id);
         let Some(task) = self.tasks.remove(&id) else { return };
         if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip {

@@ -8,6 +8,7 @@ mod container;
 mod event;
 mod grip;
 mod life;
+mod share;
 
 pub use container::{Container, Latest};
 pub use event::{Event, Finished};
@@ -42,6 +43,7 @@ pub struct Gpu {
     /// When a task that had waited long was last given a while, whatever the policy said.
     pub granted_at: Option<Instant>,
     tasks: BTreeSet<TaskId>,
+    share: share::Share,
 }
 
 /// Everything known, and nothing else.
@@ -49,6 +51,8 @@ pub struct Gpu {
 pub struct Tracker {
     /// How long a burst must stay drained before it counts as over.
     burst_gap: Span,
+    /// How much slower time slicing makes kernels, in thousandths.
+    slicing_permille: i64,
     containers: BTreeMap<ContainerId, Container>,
     usages: BTreeMap<(Process, GpuId), Usage>,
     tasks: BTreeMap<TaskId, Task>,
@@ -68,9 +72,10 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// A tracker that knows nothing. A burst is over once it stayed drained for `burst_gap`.
-    pub fn new(burst_gap: Span) -> Tracker {
-        Tracker { burst_gap, ..Tracker::default() }
+    /// A tracker that knows nothing. A burst is over once it stayed drained for `burst_gap`; kernels of
+    /// several processes are slower by `slicing_permille`.
+    pub fn new(burst_gap: Span, slicing_permille: i64) -> Tracker {
+        Tracker { burst_gap, slicing_permille, ..Tracker::default() }
     }
 
     /// Takes in one fact, true since `at`, and says what follows from it.

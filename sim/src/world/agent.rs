@@ -284,11 +284,11 @@ impl World<'_> {
     }
 
     fn note_events(&mut self, events: &[Event]) {
-        if !self.setup.log {
-            return;
-        }
         for event in events {
-            let Some(agent) = &mut self.agent else { return };
+            if let Event::Finished(finished) = event {
+                self.records.push(*finished);
+            }
+            let Some(agent) = self.agent.as_mut().filter(|_| self.setup.log) else { continue };
             match event {
                 Event::Started { task, .. } => {
                     let process = agent.scheduler.tracker().task(*task).map(|task| task.process);

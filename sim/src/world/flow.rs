@@ -112,9 +112,5 @@ impl World<'_> {
 
 /// Work per microsecond of the step a process is in, if that step flows.
 fn own_rate(proc: &Proc, rates: &Rates) -> Option<u64> {
-    if proc.computes_on_host() {
-        Some(WORK_PER_US)
-    } else {
-        proc.copies().then_some(rates.copies)
-    }
+    if proc.computes_on_host() { Some(WORK_PER_US) } else { proc.copies().then_some(rates.copies) }
 }

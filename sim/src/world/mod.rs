@@ -152,6 +152,8 @@ pub struct World<'w> {
     agents_started: u64,
     log: Vec<Logged>,
     broken: Option<String>,
+    /// What the scheduler says of finished tasks.
+    records: Vec<sched::Finished>,
     spans: Vec<crate::outcome::Stretch>,
 }
 
@@ -221,6 +223,7 @@ impl<'w> World<'w> {
             agents_started: 0,
             log: Vec::new(),
             broken: None,
+            records: Vec::new(),
             spans: Vec::new(),
             setup,
         };
@@ -356,6 +359,7 @@ impl<'w> World<'w> {
                 waited: proc.map_or(Span::ZERO, |proc| proc.waited),
             }
         });
-        Outcome { tasks: tasks.collect(), log: self.log, broken: self.broken, stretches: self.spans }
+        let tasks = tasks.collect();
+        Outcome { tasks, log: self.log, broken: self.broken, records: self.records, stretches: self.spans }
     }
 }

@@ -1,0 +1,134 @@
+//! What each task on one GPU should do: the policy's word, under the rules that stand above every policy.
+
+use super::Scheduler;
+use crate::action::Reason;
+use crate::fact::GpuId;
+use crate::policy::{Candidate, Scene, memory};
+use crate::task::{Gate, Task, TaskId};
+use crate::time::{Instant, Span};
+use alloc::vec::Vec;
+
+/// What one task should do.
+pub(super) enum Want {
+    /// Run; with a grant, undisturbed for that long.
+    Run { because: Reason, grant: Option<Span> },
+    /// Wait at that gate.
+    Wait(Gate, Reason),
+}
+
+/// Who should wait on one GPU.
+pub(super) struct Verdicts {
+    /// Sorted by task.
+    holds: Vec<(TaskId, Gate, Reason)>,
+    /// Who may allocate from now on.
+    pub admitted: Vec<TaskId>,
+    /// When to judge again.
+    pub wake: Option<Instant>,
+    /// When a task that had waited long was last given a while.
+    granted_at: Option<Instant>,
+}
+
+impl Verdicts {
+    /// Memory first, then the policy.
+    pub(super) fn of(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Verdicts {
+        let mut verdicts = Verdicts { holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None };
+        let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
+        let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
+        verdicts.granted_at = known.granted_at;
+        let candidates = candidates(scheduler, now, gpu);
+        let theirs: u64 = candidates.iter().map(|candidate| candidate.task.memory).sum();
+        let others = scheduler.tracker.memory_on(gpu) - theirs;
+        let mut scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates };
+        let memory = memory::review(&scene, others);
+        verdicts.admitted = memory.admitted;
+        let mut holds: Vec<_> =
+            memory.holds.into_iter().map(|(id, because)| (id, Gate::Allocations, because)).collect();
+        holds.sort_unstable_by_key(|(id, ..)| *id);
+        // Who waits for memory cannot run, so nobody need wait for it.
+        let lacks_memory = |id: &TaskId| holds.binary_search_by_key(id, |(id, ..)| *id).is_ok();
+        scene.candidates.retain(|candidate| !lacks_memory(&candidate.task.id));
+        let judgement = policy.judge(&scene);
+        holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, Gate::Launches, because)));
+        holds.sort_unstable_by_key(|(id, ..)| *id);
+        verdicts.holds = holds;
+        verdicts.wake = judgement.wake;
+        verdicts
+    }
+
+    /// What one task should do.
+    pub(super) fn want(&mut self, scheduler: &Scheduler, now: Instant, task: &Task) -> Want {
+        let run = |because| Want::Run { because, grant: None };
+        let container = scheduler.tracker.container_of(task);
+        if container.is_some_and(|container| container.stopping) {
+            return run(Reason::Stopping);
+        }
+        let ours = container.is_some_and(|container| container.terms.managed);
+        let Some((gate, because)) = self.hold_of(task).filter(|_| ours && !task.over) else {
+            return run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
+        };
+        // It could not be held just now, or has been given a while.
+        let spared = task.unholdable_until.max(task.granted_until).filter(|until| *until > now);
+        if spared.is_some() {
+            self.wake_at(spared);
+            return run(task.reason.unwrap_or(Reason::ItsTurn));
+        }
+        match self.patience_ends(scheduler, task, gate, because) {
+            Some((ends, because, grant)) if ends <= now => {
+                self.granted_at = Some(now);
+                self.wake_at(Some(now + grant));
+                Want::Run { because, grant: Some(grant) }
+            }
+            patience => {
+                self.wake_at(patience.map(|(ends, ..)| ends));
+                Want::Wait(gate, because)
+            }
+        }
+    }
+
+    pub(super) fn wake_at(&mut self, moment: Option<Instant>) {
+        self.wake = self.wake.into_iter().chain(moment).min();
+    }
+
+    fn hold_of(&self, task: &Task) -> Option<(Gate, Reason)> {
+        let found = self.holds.binary_search_by_key(&task.id, |(id, ..)| *id).ok()?;
+        Some((self.holds[found].1, self.holds[found].2))
+    }
+
+    /// When a held task has waited long enough, what is then said, and how long it then runs.
+    fn patience_ends(
+        &self,
+        scheduler: &Scheduler,
+        task: &Task,
+        gate: Gate,
+        because: Reason,
+    ) -> Option<(Instant, Reason, Span)> {
+        let since = task.held_since?;
+        let settings = &scheduler.settings;
+        let hold_max = scheduler.tracker.terms_of(task).hold_max.unwrap_or(settings.hold_max);
+        let expires = (since + hold_max, Reason::HoldExpired(hold_max), settings.turn);
+        let ages =
+            matches!(because, Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_));
+        if gate == Gate::Allocations || !ages {
+            return Some(expires);
+        }
+        // One at a time, or many patient tasks together would take the GPU from the urgent one.
+        let next_grant = self.granted_at.map_or(since, |last| last.max(since)) + settings.patience;
+        let aged = (next_grant, Reason::WaitedLong(settings.patience), settings.grant);
+        Some(if aged.0 < expires.0 { aged } else { expires })
+    }
+}
+
+/// The tasks on a GPU that are ours to hold.
+fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec<Candidate<'_>> {
+    let tasks = scheduler.tracker.tasks_on(gpu).filter(|task| !task.over);
+    let ours = tasks.filter_map(|task| {
+        let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
+        Some(Candidate {
+            task,
+            forecast: container.forecast(),
+            served: scheduler.tracker.served(task, now),
+            contends: task.contends(now, scheduler.settings.linger),
+        })
+    });
+    ours.collect()
+}

@@ -1,0 +1,124 @@
+//! `earliest-deadline`: the task due first runs; the others wait.
+
+use crate::check;
+use expect_test::expect;
+
+#[test]
+fn a_short_deadline_borrows_the_gpu() {
+    check(
+        "earliest-deadline",
+        "  0ms  train  work 400ms  due 900ms
+         100ms  infer  work  50ms  due 200ms",
+        &expect![[r#"
+            0s       train arrives
+            100ms    infer arrives; hold train, infer is due sooner
+            150ms    infer done, 150ms float; release train
+            450ms    train done, 450ms float
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_that_prepares_its_input_keeps_nobody_waiting() {
+    check(
+        "earliest-deadline",
+        "0ms  soon   host 100ms  work 50ms  due 300ms
+         0ms  later  work 80ms  due 900ms",
+        &expect![[r#"
+            0s       soon arrives; later arrives
+            80ms     later done, 820ms float
+            150ms    soon done, 150ms float
+        "#]],
+    );
+}
+
+#[test]
+fn input_is_copied_while_another_task_computes() {
+    check(
+        "earliest-deadline",
+        "0ms  first   input 20ms  work 50ms  kernel 50ms  due 200ms
+         0ms  second  input 60ms  work 50ms  kernel 50ms  due 300ms",
+        &expect![[r#"
+            0s       first arrives; second arrives; hold second, first is due sooner
+            70ms     first done, 130ms float; release second
+            120ms    second done, 180ms float
+        "#]],
+    );
+}
+
+#[test]
+fn work_already_queued_cannot_be_called_back() {
+    check(
+        "earliest-deadline",
+        " 0ms  deep   work 80ms  kernel 10ms  depth 4  due 900ms
+         10ms  infer  work 10ms  due 100ms",
+        &expect![[r#"
+            0s       deep arrives
+            10ms     infer arrives; hold deep, infer is due sooner
+            32.523ms infer done, 77.477ms float; release deep
+            92.523ms deep done, 807.477ms float
+        "#]],
+    );
+}
+
+#[test]
+fn work_without_a_deadline_runs_in_what_is_left_over() {
+    check(
+        "earliest-deadline",
+        " 0ms  train  work 60ms
+         20ms  infer  work 20ms  due 100ms",
+        &expect![[r#"
+            0s       train arrives
+            20ms     infer arrives; hold train, infer has a deadline to make
+            40ms     infer done, 80ms float; release train
+            80ms     train done
+        "#]],
+    );
+}
+
+#[test]
+fn who_has_missed_gives_way_to_who_can_still_make_it() {
+    check(
+        "earliest-deadline",
+        " 0ms  late  work 100ms  due 30ms
+         50ms  good  work  20ms  due 60ms",
+        &expect![[r#"
+            0s       late arrives
+            30.001ms late misses its deadline
+            50ms     good arrives; hold late, good has a deadline to make
+            70ms     good done, 40ms float; release late
+            120ms    late done, 90ms late
+        "#]],
+    );
+}
+
+#[test]
+fn tasks_without_a_deadline_take_turns() {
+    check(
+        "earliest-deadline",
+        "0ms  one  work 1500ms  kernel 500ms
+         0ms  two  work 1500ms  kernel 500ms",
+        &expect![[r#"
+            0s       one arrives; two arrives; hold two, it is the turn of one
+            1s       hold one, it is the turn of two; release two
+            2s       release one; hold two, it is the turn of one
+            2.284s   two done
+            3.157s   one done
+        "#]],
+    );
+}
+
+#[test]
+fn a_stream_of_urgent_requests_starves_nobody() {
+    let request = |n: u32| format!("{}ms r{n} work 100ms due 400ms\n", 100 * n + 1);
+    let requests: String = (0..120).map(request).collect();
+    let told = crate::tell("earliest-deadline", &format!("5ms patient work 100ms kernel 50ms\n{requests}"));
+    let about_patient = told.lines().filter(|line| line.contains("patient"));
+    expect![[r#"
+        5ms      patient arrives; hold patient, r0 has a deadline to make
+        5.005s   release patient, it has waited 5s
+        5.105s   hold patient, r48 has a deadline to make
+        5.138s   patient done
+    "#]]
+    .assert_eq(&about_patient.map(|line| format!("{line}\n")).collect::<String>());
+}

@@ -1,0 +1,3 @@
+//! What `PROMISES.md` promises, proved on every change: ratios and rates, never absolute times.
+
+mod hit_rate;
