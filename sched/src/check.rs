@@ -64,7 +64,7 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     // Who lacks memory waits for whoever has it, and that may be a process that has just left: the GPU
     // gives memory back a while after its owner is gone.
     let lacks_memory = |task: &Task| matches!(task.reason, Some(Reason::NoMemory { .. }));
-    let Some(waiting) = ours.iter().filter(|task| !lacks_memory(task)).find(waits) else { return None };
+    let waiting = ours.iter().filter(|task| !lacks_memory(task)).find(waits)?;
     // A shut gate costs nothing until somebody stands at it.
     let stands = |task: &Task| task.is_gripped() && task.stopped_since.is_some() && !lacks_memory(task);
     if tracker.tasks_on(gpu).filter(|task| !task.over).all(stands) {

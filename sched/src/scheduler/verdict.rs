@@ -9,6 +9,7 @@ use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
 /// What one task should do.
+#[derive(Clone, Copy)]
 pub(super) enum Want {
     /// Run; with a grant, undisturbed for that long.
     Run { because: Reason, grant: Option<Span> },

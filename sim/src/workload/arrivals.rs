@@ -35,6 +35,9 @@ pub struct ArrivalsError {
 /// Arrival and run time, in microseconds.
 type Row = (f64, f64);
 
+/// Reads one line's cells; none for a line that is no GPU task.
+type ReadRow = dyn Fn(&[&str]) -> Result<Option<Row>, String>;
+
 /// Reads arrivals, scaled in time so that the GPU's load is `load` if that is given, `tasks` at most.
 pub fn arrivals(
     name: &str,
@@ -89,7 +92,7 @@ fn rows(text: &str) -> Result<Vec<Row>, ArrivalsError> {
     let at = |name: &str| columns.iter().position(|column| *column == name);
     let requests = (at("TIMESTAMP"), at("ContextTokens"), at("GeneratedTokens"));
     let pods = (at("gpu_milli"), at("scheduled_time"), at("deletion_time"));
-    let row: Box<dyn Fn(&[&str]) -> Result<Option<Row>, String>> = match (requests, pods) {
+    let row: Box<ReadRow> = match (requests, pods) {
         ((Some(time), Some(context), Some(generated)), _) => {
             Box::new(move |cells| request(cells, time, context, generated))
         }

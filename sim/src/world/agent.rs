@@ -28,7 +28,7 @@ pub struct Logged {
 }
 
 /// Something on its way. The number says which life of the agent it belongs to.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Fact(u64, Instant, Fact),
     Action(u64, RequestId, Process, Option<Gate>),
