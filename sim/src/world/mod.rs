@@ -95,7 +95,7 @@ impl Setup {
 }
 
 /// Something that happens at a moment of its own.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Happening {
     /// A task's process starts.
     Arrival(usize),

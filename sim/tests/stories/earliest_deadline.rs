@@ -113,12 +113,12 @@ fn a_stream_of_urgent_requests_starves_nobody() {
     let request = |n: u32| format!("{}ms r{n} work 100ms due 400ms\n", 100 * n + 1);
     let requests: String = (0..120).map(request).collect();
     let told = crate::tell("earliest-deadline", &format!("5ms patient work 100ms kernel 50ms\n{requests}"));
-    let about_patient = told.lines().filter(|line| line.contains("patient"));
+    let about_patient: Vec<&str> = told.lines().filter(|line| line.contains("patient")).collect();
     expect![[r#"
         5ms      patient arrives; hold patient, r0 has a deadline to make
         5.005s   release patient, it has waited 5s
         5.105s   hold patient, r48 has a deadline to make
         5.138s   patient done
     "#]]
-    .assert_eq(&about_patient.map(|line| format!("{line}\n")).collect::<String>());
+    .assert_eq(&(about_patient.join("\n") + "\n"));
 }
