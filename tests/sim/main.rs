@@ -77,7 +77,8 @@ fn the_json_has_the_keys_that_scripts_rely_on() {
     }
     let bound = report["bound"].as_object().expect("bound is an object");
     assert!(bound.contains_key("hit_rate") && bound.contains_key("makespan_us"));
-    let keys = ["policy", "makespan_us", "mean_turnaround_us", "p99_turnaround_us", "hit_rate", "holds"];
+    let keys =
+        ["policy", "makespan_us", "mean_turnaround_us", "p99_turnaround_us", "hit_rate", "holds", "failed"];
     for key in keys {
         assert!(policy(&report, "fifo").get(key).is_some(), "{key}");
     }

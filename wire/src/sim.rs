@@ -23,7 +23,7 @@ pub struct SimReport {
 pub struct SimBound {
     /// Share of the tasks with a deadline that could meet it; null if none has one.
     pub hit_rate: Option<f64>,
-    /// From the first arrival to the last end, at best.
+    /// From the first arrival to the last end, at best, if every task runs to its end.
     pub makespan_us: i64,
 }
 
@@ -42,4 +42,6 @@ pub struct SimPolicy {
     pub hit_rate: Option<f64>,
     /// How often a task was held.
     pub holds: u64,
+    /// Tasks that ran out of GPU memory. They end early, so with any the makespan says little.
+    pub failed: usize,
 }

@@ -20,6 +20,10 @@ const GENERATED_TOKEN_US: f64 = 10_000.0;
 /// A second of a pod's life is simulated as this many microseconds.
 const POD_SECOND_US: f64 = 100.0;
 const KERNEL: Span = Span::from_millis(10);
+/// A task has about so many kernels at most: hours in steps of 10 ms would take hours to simulate.
+const KERNELS_MAX: i64 = 500;
+/// A request or a pod that shares a GPU needs little of it; the traces do not say how much memory.
+const MEMORY: u64 = 1 << 24;
 const GAP: Span = Span::from_micros(10);
 
 /// What is wrong with an arrivals file.
@@ -57,7 +61,8 @@ pub fn arrivals(
         .enumerate()
         .map(|(index, (arrives, run))| {
             let work = Span::from_micros(*run as i64);
-            let phases = Phases { gap: GAP, ..Phases::kernels_of(work, KERNEL) };
+            let kernel = KERNEL.max(work.scaled(1, KERNELS_MAX));
+            let phases = Phases { gap: GAP, ..Phases::kernels_of(work, kernel) };
             let alpha = luck.random_range(ALPHA_MIN..=ALPHA_MAX);
             let deadline = Span::from_micros((phases.solo().as_micros() as f64 * alpha) as i64);
             TaskSpec {
@@ -70,7 +75,7 @@ pub fn arrivals(
                 mode: Mode::Process,
                 managed: true,
                 memory_declared: true,
-                memory: 1 << 30,
+                memory: MEMORY,
                 phases,
             }
         })

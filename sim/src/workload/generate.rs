@@ -19,6 +19,8 @@ const WORK_SIGMA: f64 = 1.0;
 const ESTIMATE_SIGMA: f64 = 0.2;
 /// One task in so many has no deadline.
 const WITHOUT_DEADLINE: u32 = 5;
+/// GPU memory of a task: little enough that a long queue fits.
+const MEMORY: u64 = 1 << 27;
 /// How long one kernel takes.
 const KERNEL: Span = Span::from_millis(10);
 /// Host time between two launches.
@@ -71,7 +73,7 @@ impl Generator {
                 mode: Mode::Process,
                 managed: true,
                 memory_declared: true,
-                memory: 1 << 30,
+                memory: MEMORY,
                 phases,
             }
         });

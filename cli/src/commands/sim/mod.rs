@@ -146,6 +146,7 @@ fn policy_report(name: &str, outcome: &Outcome) -> SimPolicy {
         p99_turnaround_us: outcome.p99_turnaround().as_micros(),
         hit_rate: outcome.hit_rate(),
         holds: outcome.holds(),
+        failed: outcome.tasks.iter().filter(|task| task.failed).count(),
     }
 }
 

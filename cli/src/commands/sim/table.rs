@@ -8,7 +8,8 @@ pub(super) fn of(report: &SimReport) -> String {
     let rate =
         |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
     let mut rows = vec![
-        ["POLICY", "MAKESPAN", "MEAN TURNAROUND", "P99 TURNAROUND", "HIT RATE", "HOLDS"].map(str::to_owned),
+        ["POLICY", "MAKESPAN", "MEAN TURNAROUND", "P99 TURNAROUND", "HIT RATE", "HOLDS", "FAILED"]
+            .map(str::to_owned),
     ];
     rows.extend(report.policies.iter().map(|policy| {
         [
@@ -18,6 +19,7 @@ pub(super) fn of(report: &SimReport) -> String {
             span(policy.p99_turnaround_us),
             rate(policy.hit_rate),
             policy.holds.to_string(),
+            policy.failed.to_string(),
         ]
     }));
     let dash = || "-".to_owned();
@@ -28,9 +30,10 @@ pub(super) fn of(report: &SimReport) -> String {
         dash(),
         rate(report.bound.hit_rate),
         dash(),
+        dash(),
     ]);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
+    let widths: [usize; 7] = std::array::from_fn(width);
     let mut text = format!("{}, {} tasks", report.workload, report.tasks);
     if let Some([least, most]) = report.alpha {
         text += &format!(", deadlines of {least} to {most} times the run time");
