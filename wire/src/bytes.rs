@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_by_name() {
-        for text in ["", "0", "0GiB", "-1", "+1", "GiB", "1.5g", "24GB", "24 GiB", "1025TiB", "99999999999999999999"] {
+        for text in
+            ["", "0", "0GiB", "-1", "+1", "GiB", "1.5g", "24GB", "24 GiB", "1025TiB", "99999999999999999999"]
+        {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(&format!("'{text}'")) && error.contains("24GiB"), "{error}");
         }
