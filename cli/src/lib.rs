@@ -37,6 +37,9 @@ enum Command {
     /// What Docker asks of every plugin
     #[command(hide = true, name = "docker-cli-plugin-metadata")]
     PluginMetadata,
+    /// Pass the end of `docker` on to the process that started us
+    #[command(hide = true, name = docker::relay::COMMAND)]
+    Relay,
 }
 
 /// Runs one command line. Exit codes: 0 done, 1 failed, 2 the command line or an input was not understood.
@@ -59,6 +62,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
+        Command::Relay => docker::relay::run(),
         Command::PluginMetadata => commands::plugin::metadata(),
     };
     match outcome {

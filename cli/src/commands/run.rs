@@ -93,8 +93,8 @@ impl clap::Args for Words {
     fn augment_args(command: clap::Command) -> clap::Command {
         let name = command.get_name().to_owned();
         let words = clap::Arg::new("words")
-            .value_name("DOCKER OPTIONS> <IMAGE> <COMMAND")
-            .help("What Docker takes, untouched: its options, the image, and the command in the container")
+            // The usage line says what they are.
+            .hide(true)
             .num_args(0..)
             .trailing_var_arg(true)
             .allow_hyphen_values(true)
@@ -107,8 +107,8 @@ impl clap::Args for Words {
             .arg(help)
             .arg(words)
             .after_help(format!(
-                "These options are Leeway's, and are read before IMAGE only. All others, also `-dl KEY=VALUE`, are \
-                 Docker's:\nsee `docker {name} --help`."
+                "These options are Leeway's, and are read before IMAGE only. `-dl KEY=VALUE` is Docker's \
+                 `-d -l KEY=VALUE`.\nAll others are Docker's: see `docker {name} --help`."
             ))
     }
 

@@ -4,6 +4,7 @@
 //! file descriptors, so everything from window sizes to exit codes is Docker's own.
 
 use super::globals::Globals;
+use super::relay;
 use crate::failure::Failure;
 use std::ffi::OsString;
 use std::io;
@@ -17,6 +18,7 @@ const CALLED_BY: &str = "DOCKER_CLI_PLUGIN_ORIGINAL_CLI_COMMAND";
 pub fn become_docker(globals: &Globals, command: &str, words: &[OsString]) -> Failure {
     let mut docker = Command::new(program());
     docker.args(globals.words()).arg(command).args(words);
+    relay::start();
     unavailable(&docker.exec())
 }
 

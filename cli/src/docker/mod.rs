@@ -5,6 +5,7 @@ pub mod words;
 
 pub mod exec;
 pub mod options;
+pub mod relay;
 
 pub mod client;
 pub mod containers;
