@@ -11,15 +11,15 @@ pub(crate) const IMAGE: &str = "leeway-test";
 /// A daemon, and a Docker configuration that is not the machine's.
 pub(crate) struct Daemon {
     host: String,
+    /// Where it lives; the client's configuration is there, too.
     directory: PathBuf,
-    configuration: TempDir,
 }
 
 /// The daemon that tests share. Each has containers of its own there, and must not mind others'.
 pub(crate) fn shared() -> &'static Daemon {
     static SHARED: OnceLock<Daemon> = OnceLock::new();
     SHARED.get_or_init(|| match std::env::var("LEEWAY_TEST_DOCKER_HOST") {
-        Ok(host) => Daemon { host, directory: PathBuf::new(), configuration: folder() },
+        Ok(host) => Daemon { host, directory: folder().keep() },
         Err(_) => Daemon::start(),
     })
 }
@@ -42,7 +42,7 @@ impl Daemon {
         let process = std::process::id().to_string();
         let printed = output(script().arg("start").arg(&directory).arg(process));
         let host = stdout(&printed);
-        Self { host, directory, configuration: folder() }
+        Self { host, directory }
     }
 
     /// Stops it and starts it again.
@@ -67,9 +67,9 @@ impl Daemon {
     /// Any program, with this daemon as its Docker.
     pub(crate) fn program<'a>(&self, name: &str, words: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(name);
-        command.args(words).env("DOCKER_HOST", &self.host).env("DOCKER_CONFIG", self.configuration.path());
-        command.env("LEEWAY_STATE_DIR", self.configuration.path());
-        command.env_remove("DOCKER_CONTEXT");
+        command.args(words).env("DOCKER_HOST", &self.host).env_remove("DOCKER_CONTEXT");
+        command.env("DOCKER_CONFIG", self.directory.join("client"));
+        command.env("LEEWAY_STATE_DIR", self.directory.join("state"));
         command
     }
 

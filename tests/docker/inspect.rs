@@ -13,6 +13,10 @@ pub(crate) fn inspect(daemon: &Daemon, id: &str) -> Value {
         container.remove(key);
     }
     container["NetworkSettings"]["SandboxKey"].take();
+    // The daemon merges the image's variables with the container's in no order.
+    if let Some(variables) = container["Config"]["Env"].as_array_mut() {
+        variables.sort_by_key(ToString::to_string);
+    }
     if !container["Name"].as_str().is_some_and(|name| name.starts_with("/given-")) {
         container.remove("Name");
     }

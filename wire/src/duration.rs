@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// The longest duration accepted: a GPU task that takes more than a day wants no deadline.
-pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DURATION_MAX: Duration = Duration::from_hours(24);
 
 /// What is accepted, in the words every message uses.
 pub const ACCEPTED: &str = "2 or 2s, 250ms, 1m30s; more than 0, at most 24h";
