@@ -78,11 +78,13 @@ impl Span {
     }
 
     /// This span, or zero if it is negative.
+    #[must_use]
     pub const fn or_zero(self) -> Span {
         if self.0 < 0 { Span::ZERO } else { self }
     }
 
     /// This span times `parts` over `whole`, without overflow on the way.
+    #[must_use]
     pub const fn scaled(self, parts: i64, whole: i64) -> Span {
         Span((self.0 as i128 * parts as i128 / whole as i128) as i64)
     }
@@ -141,7 +143,7 @@ impl fmt::Display for Span {
         match micros {
             3_600_000_000.. if minutes == 0 => write!(f, "{hours}h"),
             3_600_000_000.. => write!(f, "{hours}h{minutes}m"),
-            60_000_000.. if micros / 1_000_000 % 60 == 0 => write!(f, "{minutes}m"),
+            60_000_000.. if (micros / 1_000_000).is_multiple_of(60) => write!(f, "{minutes}m"),
             60_000_000.. => write!(f, "{minutes}m{}s", micros / 1_000_000 % 60),
             1_000_000.. => fraction(f, micros / 1_000, "s"),
             1_000.. => fraction(f, micros, "ms"),

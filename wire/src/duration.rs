@@ -77,6 +77,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_by_name() {
+        #[rustfmt::skip]
         let refused = [
             "",
             "0",

@@ -1,0 +1,123 @@
+//! Earliest deadline first among those that can still make it; slack says when the rest must wait.
+//!
+//! Problem: under overload, earliest-deadline-first spends the GPU on tasks that will miss anyway, and
+//! makes others miss behind them. And a task without a deadline need not wait for one that has all
+//! the time in the world. Ordering by slack would be no cure: the slack of whoever waits shrinks, so
+//! two tasks overtake each other without end.
+//!
+//! Approach: the order is by deadline. In that order, the typical work left is added up; where the
+//! sum passes a deadline, somebody must yield, and it is the task with the most work left so far: that
+//! saves the largest number of the others (the rule of Moore and Hodgson). Of those that stay, the
+//! slack is what their deadlines leave after the upper forecast of all work due no later. While the
+//! least slack exceeds a margin, the tasks without a deadline to make take turns beside the first;
+//! else they wait.
+
+use super::{Candidate, Judgement, Policy, Scene, slack, turns};
+use crate::action::Reason;
+use crate::task::TaskId;
+use crate::time::{Instant, Span};
+use alloc::collections::{BTreeSet, BinaryHeap};
+use alloc::vec::Vec;
+
+/// Least slack triggers, earliest deadline orders.
+pub struct LeastSlack;
+
+impl Policy for LeastSlack {
+    fn name(&self) -> &'static str {
+        "least-slack"
+    }
+
+    fn judge(&self, scene: &Scene<'_>) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut by_due: Vec<(Instant, &Candidate<'_>)> =
+            scene.candidates.iter().filter_map(|candidate| Some((candidate.due()?, candidate))).collect();
+        by_due.sort_unstable_by_key(|(due, candidate)| (*due, candidate.task.id));
+        let yielding = who_yields(scene.now, &by_due);
+        by_due.retain(|(_, candidate)| !yielding.contains(&candidate.task.id));
+
+        let rest: Vec<&Candidate<'_>> = scene
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.due().is_none() || yielding.contains(&candidate.task.id))
+            .collect();
+        let someone_contends = scene.candidates.iter().any(|candidate| candidate.contends);
+        match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
+            Some((due, first)) => {
+                hold_later_dues(scene, (*due, first.task.id), &by_due, &mut judgement);
+                hold_the_rest(scene, first.task.id, &by_due, &rest, &yielding, &mut judgement);
+            }
+            None => turns::take_turns(scene, &rest, &mut judgement),
+        }
+        judgement.wake_at(scene.linger_ends());
+        judgement
+    }
+}
+
+/// The tasks that yield so that as many as possible of the others make it.
+fn who_yields(now: Instant, by_due: &[(Instant, &Candidate<'_>)]) -> BTreeSet<TaskId> {
+    let mut yielding = BTreeSet::new();
+    let mut work = Span::ZERO;
+    let mut staying: BinaryHeap<(Span, TaskId)> = BinaryHeap::new();
+    for (due, candidate) in by_due {
+        // A first run is never given up: of its work nothing is known, so nothing is added either.
+        if candidate.forecast.is_known() {
+            let left = candidate.forecast.left(candidate.task.served(now));
+            work += left;
+            staying.push((left, candidate.task.id));
+        }
+        while work > due.since(now)
+            && let Some((most, id)) = staying.pop()
+        {
+            work -= most;
+            yielding.insert(id);
+        }
+    }
+    yielding
+}
+
+/// Of those that can make it, only the first runs: sharing would cost them all.
+fn hold_later_dues(
+    scene: &Scene<'_>,
+    first: (Instant, TaskId),
+    by_due: &[(Instant, &Candidate<'_>)],
+    judgement: &mut Judgement,
+) {
+    let later = by_due.iter().filter(|(due, candidate)| (*due, candidate.task.id) > first);
+    for (_, candidate) in later.filter(|(_, candidate)| scene.worth_holding(candidate)) {
+        judgement.hold(candidate, Reason::DueSooner(first.1));
+    }
+}
+
+/// Tasks without a deadline to make run beside the first while everybody has slack to spare.
+fn hold_the_rest(
+    scene: &Scene<'_>,
+    first: TaskId,
+    by_due: &[(Instant, &Candidate<'_>)],
+    rest: &[&Candidate<'_>],
+    yielding: &BTreeSet<TaskId>,
+    judgement: &mut Judgement,
+) {
+    let mut work = Span::ZERO;
+    let spare = by_due.iter().map(|(due, candidate)| {
+        let left = candidate.forecast.left_upper(candidate.task.served(scene.now));
+        work += left;
+        let deadline = candidate.task.deadline.map_or(Span::ZERO, |deadline| deadline.span());
+        let margin = deadline.scaled(scene.settings.margin_permille, 1000).max(scene.settings.margin);
+        let slack = slack(*due, scene.now, work);
+        (slack - margin, slack, candidate.task.id)
+    });
+    let Some((spare, slack, thinnest)) = spare.min() else { return };
+    if spare > Span::ZERO {
+        turns::take_turns(scene, rest, judgement);
+        judgement.wake_at(Some(scene.now + spare));
+        return;
+    }
+    for candidate in rest.iter().filter(|candidate| scene.worth_holding(candidate)) {
+        let because = if yielding.contains(&candidate.task.id) {
+            Reason::CannotMakeIt(first)
+        } else {
+            Reason::SlackIsThin(thinnest, slack.or_zero())
+        };
+        judgement.hold(candidate, because);
+    }
+}

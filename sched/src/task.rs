@@ -1,0 +1,233 @@
+//! A task: one stretch of GPU work by one process of one container.
+
+use crate::action::Reason;
+use crate::fact::{ContainerId, GpuId, Process, RequestId};
+use crate::time::{Instant, Span};
+
+/// A task, numbered in the order in which tasks were seen to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u64);
+
+/// How long a task may take, from its start: more than zero, at most a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Span);
+
+impl Deadline {
+    /// The longest deadline.
+    pub const MAX: Span = Span::from_secs(24 * 60 * 60);
+
+    /// The deadline of that length, if there is one.
+    pub fn new(span: Span) -> Option<Deadline> {
+        (span > Span::ZERO && span <= Deadline::MAX).then_some(Deadline(span))
+    }
+
+    /// Its length.
+    pub const fn span(self) -> Span {
+        self.0
+    }
+}
+
+/// What delimits a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// From a process's first GPU use until it exits.
+    #[default]
+    Process,
+    /// From GPU memory above zero until it is back to zero.
+    Memory,
+    /// From the first work submitted after idle until all of it is drained: one request of a server.
+    Burst,
+}
+
+/// What a task does with the GPU at this moment, as far as can be seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Its launches are not seen; it may be using the GPU at any time.
+    Unknown,
+    /// It has nothing on the GPU and asks for nothing: context, host work, input copy.
+    Host,
+    /// Its work is on the GPU.
+    Busy,
+    /// Its work drained at that moment. Most programs launch again within microseconds.
+    Drained(Instant),
+    /// It stands at its shut gate, about to launch.
+    AtLaunch,
+    /// It stands at its shut gate, about to allocate that many bytes.
+    AtAllocation(u64),
+}
+
+/// What a shut gate stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The next launch. Allocations and input copies go on, so that the task is ready when its turn comes.
+    Launches,
+    /// The next allocation too: there is no GPU memory for it yet.
+    Allocations,
+}
+
+/// What was asked of the actuator and not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The request's number.
+    pub request: RequestId,
+    /// When it was made.
+    pub at: Instant,
+}
+
+/// How a task is held. Half-done is a state: a hold is asked for, later it is confirmed or fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grip {
+    /// It runs.
+    Free,
+    /// A hold was asked for.
+    Holding(Ask, Gate),
+    /// It is held.
+    Held(Gate),
+    /// A release was asked for.
+    Releasing(Ask),
+}
+
+/// One task, as far as it is known now.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// Its number.
+    pub id: TaskId,
+    /// The process that does it.
+    pub process: Process,
+    /// Whose it is; none for a process outside any container.
+    pub container: Option<ContainerId>,
+    /// The GPU it uses.
+    pub gpu: GpuId,
+    /// When it started, or when it was first seen.
+    pub start: Instant,
+    /// Its start was not seen.
+    pub approximate: bool,
+    /// What delimits it.
+    pub mode: Mode,
+    /// It is over, but its gate is still shut: it stays until that is opened, and nobody counts it.
+    pub over: bool,
+    /// How long it may take.
+    pub deadline: Option<Deadline>,
+    /// Its deadline passed, and that was reported.
+    pub missed: bool,
+    /// What it does now.
+    pub demand: Demand,
+    /// GPU memory it has allocated now.
+    pub memory: u64,
+    /// The most it had.
+    pub memory_peak: u64,
+    /// The most it was seen to ask for, on top of what it had.
+    pub memory_asked: u64,
+    /// The most of the GPU's core it was seen to use, in thousandths.
+    pub core_permille: u16,
+    /// It has launched at least once, so its allocations are made: most programs allocate first.
+    pub launched: bool,
+    /// GPU memory is set aside for it: it may allocate.
+    pub admitted: bool,
+    /// A policy has seen it and let it run.
+    pub let_in: bool,
+    /// How it is held.
+    pub grip: Grip,
+    /// Why it is held, or why it was last let go.
+    pub reason: Option<Reason>,
+    /// When the present hold was first asked for.
+    pub held_since: Option<Instant>,
+    /// When it was last let go, or arrived.
+    pub free_since: Instant,
+    /// It has waited long enough: until then it is not held, whatever a policy says.
+    pub granted_until: Option<Instant>,
+    /// It could not be held; until then nobody tries again.
+    pub unholdable_until: Option<Instant>,
+    /// When it came to a stand because of a hold.
+    pub stopped_since: Option<Instant>,
+    /// How long it stood still because of holds that are over.
+    pub stopped: Span,
+    /// How often it came to a stand because of a hold.
+    pub stops: u32,
+}
+
+impl Task {
+    /// A task that starts now, free, with nothing known of it yet.
+    pub fn new(id: TaskId, process: Process, gpu: GpuId, start: Instant) -> Task {
+        Task {
+            id,
+            process,
+            container: None,
+            gpu,
+            start,
+            approximate: false,
+            mode: Mode::Process,
+            over: false,
+            deadline: None,
+            missed: false,
+            demand: Demand::Unknown,
+            memory: 0,
+            memory_peak: 0,
+            memory_asked: 0,
+            core_permille: 0,
+            launched: false,
+            admitted: false,
+            let_in: false,
+            grip: Grip::Free,
+            reason: None,
+            held_since: None,
+            free_since: start,
+            granted_until: None,
+            unholdable_until: None,
+            stopped_since: None,
+            stopped: Span::ZERO,
+            stops: 0,
+        }
+    }
+
+    /// When it must be done.
+    pub fn due(&self) -> Option<Instant> {
+        self.deadline.map(|deadline| self.start + deadline.span())
+    }
+
+    /// What is left until its deadline; negative once it has missed.
+    pub fn float(&self, now: Instant) -> Option<Span> {
+        self.due().map(|due| due.since(now))
+    }
+
+    /// How long holds have kept it standing.
+    pub fn waited(&self, now: Instant) -> Span {
+        let standing = self.stopped_since.map_or(Span::ZERO, |since| now.since(since).or_zero());
+        self.stopped + standing
+    }
+
+    /// How long it has really run: what its forecast is made of, and is measured against.
+    pub fn served(&self, now: Instant) -> Span {
+        (now.since(self.start) - self.waited(now)).or_zero()
+    }
+
+    /// Whether a hold is in force or asked for.
+    pub fn is_gripped(&self) -> bool {
+        matches!(self.grip, Grip::Holding(..) | Grip::Held(_))
+    }
+
+    /// Whether it needs the GPU's core now. Just after a drain it counts as needing it still: without
+    /// that, a neighbour is released into the gap of microseconds before the next launch, and the two
+    /// run time-sliced.
+    pub fn contends(&self, now: Instant, linger: Span) -> bool {
+        match self.demand {
+            Demand::Unknown | Demand::Busy | Demand::AtLaunch => true,
+            Demand::Drained(since) => now.since(since) < linger,
+            Demand::Host | Demand::AtAllocation(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_more_than_zero_and_at_most_a_day() {
+        assert_eq!(Deadline::new(Span::ZERO), None);
+        assert_eq!(Deadline::new(Span::from_secs(-1)), None);
+        assert_eq!(Deadline::new(Deadline::MAX + Span::from_micros(1)), None);
+        assert!(Deadline::new(Span::from_micros(1)).is_some());
+        assert!(Deadline::new(Deadline::MAX).is_some());
+    }
+}

@@ -1,0 +1,132 @@
+//! Holds as they really are: asked for, confirmed, standing, let go.
+
+use super::{Event, Tracker};
+use crate::action::Reason;
+use crate::fact::{Outcome, RequestId};
+use crate::task::{Ask, Demand, Gate, Grip, TaskId};
+use crate::time::{Instant, Span};
+use alloc::vec::Vec;
+
+/// How long a task that could not be held is left alone before it is tried again.
+const HOLD_RETRY: Span = Span::from_secs(1);
+
+impl Tracker {
+    /// Notes that a hold was asked for.
+    pub(crate) fn ask_hold(&mut self, ask: Ask, id: TaskId, gate: Gate, because: Reason) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        forget_ask(&mut self.asked, task.grip);
+        task.held_since.get_or_insert(ask.at);
+        task.granted_until = None;
+        task.grip = Grip::Holding(ask, gate);
+        task.reason = Some(because);
+        self.asked.insert(ask.request, id);
+    }
+
+    /// Notes that a release was asked for.
+    pub(crate) fn ask_release(&mut self, ask: Ask, id: TaskId, because: Reason) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        forget_ask(&mut self.asked, task.grip);
+        task.grip = Grip::Releasing(ask);
+        task.reason = Some(because);
+        self.asked.insert(ask.request, id);
+    }
+
+    /// Notes that a policy let a task run, or keeps it from running.
+    pub(crate) fn let_in(&mut self, now: Instant, id: TaskId, let_in: bool) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if let_in && !task.let_in && let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+            gpu.let_in_at = Some(now);
+        }
+        task.let_in = let_in;
+    }
+
+    /// Notes that a task may not be held before `until`.
+    pub(crate) fn grant(&mut self, now: Instant, id: TaskId, until: Instant) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.granted_until = Some(until);
+        if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+            gpu.granted_at = Some(now);
+        }
+    }
+
+    /// Notes that GPU memory is set aside for a task.
+    pub(crate) fn admit(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.admitted = true;
+        }
+    }
+
+    /// An answer to a request. One that was overtaken by a newer request is old news.
+    pub(super) fn on_answer(
+        &mut self,
+        at: Instant,
+        request: RequestId,
+        outcome: Outcome,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(id) = self.asked.remove(&request) else { return };
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        self.changed.insert(task.gpu);
+        match (task.grip, outcome) {
+            (Grip::Holding(_, gate), Outcome::Held) => task.grip = Grip::Held(gate),
+            (Grip::Holding(_, gate), Outcome::Frozen) => self.come_to_a_stand(at, id, gate, events),
+            (Grip::Holding(..), Outcome::Failed) => {
+                task.grip = Grip::Free;
+                task.held_since = None;
+                task.unholdable_until = Some(at + HOLD_RETRY);
+            }
+            (Grip::Releasing(_), Outcome::Released) => {
+                task.grip = Grip::Free;
+                task.held_since = None;
+                task.free_since = at;
+                if matches!(task.demand, Demand::AtAllocation(_)) {
+                    task.demand = Demand::Host;
+                }
+                self.go_on(at, id, events);
+                if self.tasks.get(&id).is_some_and(|task| task.over) {
+                    self.forget(id);
+                }
+            }
+            // A release that failed is asked for again, for as long as it takes; an answer that does
+            // not fit its question is no answer.
+            (Grip::Releasing(_), Outcome::Failed) | (_, _) => {
+                self.asked.insert(request, id);
+            }
+        }
+    }
+
+    /// The task stands still. If it should not, because its gate was opened meanwhile, it counts as
+    /// held all the same, so that it is released again: a stop that is reported late and not looked
+    /// at twice leaves a process stopped for good.
+    pub(super) fn come_to_a_stand(&mut self, at: Instant, id: TaskId, gate: Gate, events: &mut Vec<Event>) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let because = task.is_gripped().then_some(task.reason).flatten();
+        if matches!(task.grip, Grip::Free | Grip::Holding(..)) {
+            forget_ask(&mut self.asked, task.grip);
+            task.grip = Grip::Held(gate);
+            task.held_since.get_or_insert(at);
+        }
+        if task.stopped_since.is_none() {
+            task.stopped_since = Some(at);
+            task.stops += 1;
+            events.push(Event::Held { task: id, at, because });
+        }
+        self.changed.insert(task.gpu);
+    }
+
+    /// The task moves again, if it stood.
+    pub(super) fn go_on(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if let Some(since) = task.stopped_since.take() {
+            let waited = at.since(since).or_zero();
+            task.stopped += waited;
+            events.push(Event::Released { task: id, at, because: task.reason, waited });
+        }
+    }
+}
+
+fn forget_ask(asked: &mut alloc::collections::BTreeMap<RequestId, TaskId>, grip: Grip) {
+    if let Grip::Holding(ask, _) | Grip::Releasing(ask) = grip {
+        asked.remove(&ask.request);
+    }
+}

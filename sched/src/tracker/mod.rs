@@ -1,0 +1,207 @@
+//! Facts become tasks: which container uses which GPU, since when, until when it may, and whether it made it.
+//!
+//! This is the monitor of both papers (000 Algorithm 1, 001 Algorithm 1) as a state machine. A fact
+//! about a task that has left is old news, and changes nothing: Docker, the kernel and the driver
+//! each report at their own pace, so facts cross on the way.
+
+mod container;
+mod event;
+mod grip;
+mod life;
+
+pub use container::{Container, Latest};
+pub use event::{Event, Finished};
+
+use crate::fact::{ContainerId, Fact, GpuId, Process, Reading, RequestId, Terms};
+use crate::task::{Demand, Task, TaskId};
+use crate::time::{Instant, Span};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// A process on a GPU. Tasks come and go on it; this stays until it exits.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    container: Option<ContainerId>,
+    launches_seen: bool,
+    approximate: bool,
+    since: Instant,
+    memory: u64,
+    task: Option<TaskId>,
+}
+
+/// A GPU: what was last read from it, and who is on it.
+#[derive(Clone, Debug, Default)]
+pub struct Gpu {
+    /// The last reading, and when it was taken.
+    pub reading: Option<(Instant, Reading)>,
+    /// When a policy last let a task in.
+    pub let_in_at: Option<Instant>,
+    /// When a task that had waited long was last given a while, whatever the policy said.
+    pub granted_at: Option<Instant>,
+    tasks: BTreeSet<TaskId>,
+}
+
+/// Everything known, and nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    /// How long a burst must stay drained before it counts as over.
+    burst_gap: Span,
+    containers: BTreeMap<ContainerId, Container>,
+    usages: BTreeMap<(Process, GpuId), Usage>,
+    tasks: BTreeMap<TaskId, Task>,
+    gpus: BTreeMap<GpuId, Gpu>,
+    /// Who is due when, of those that have not missed.
+    dues: BTreeSet<(Instant, TaskId)>,
+    /// Bursts that drained, and when they are over unless they launch again.
+    drains: BTreeSet<(Instant, TaskId)>,
+    /// Requests not answered yet.
+    asked: BTreeMap<RequestId, TaskId>,
+    /// GPUs about which something changed since the last decision.
+    changed: BTreeSet<GpuId>,
+    tasks_seen: u64,
+    clock: Instant,
+}
+
+impl Tracker {
+    /// A tracker that knows nothing. A burst is over once it stayed drained for `burst_gap`.
+    pub fn new(burst_gap: Span) -> Tracker {
+        Tracker { burst_gap, ..Tracker::default() }
+    }
+
+    /// Takes in one fact, true since `at`, and says what follows from it.
+    pub fn learn(&mut self, at: Instant, fact: Fact) -> Vec<Event> {
+        let mut events = self.advance(at);
+        match fact {
+            Fact::Container { container, terms } => self.on_terms(at, container, terms, &mut events),
+            Fact::ContainerGone(container) => self.on_container_gone(at, container, &mut events),
+            Fact::ContainerPaused(container) => self.on_container(container, |c| c.paused = true),
+            Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
+            Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
+            Fact::Process { process, container, gpu, launches_seen, approximate } => {
+                let usage =
+                    Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
+                self.on_process((process, gpu), usage, &mut events);
+            }
+            Fact::ProcessGone(process) => self.on_process_gone(at, process, &mut events),
+            Fact::Memory { process, gpu, bytes } => self.on_memory(at, (process, gpu), bytes, &mut events),
+            Fact::Core { process, gpu, permille } => {
+                self.on_task((process, gpu), |task| task.core_permille = task.core_permille.max(permille));
+            }
+            Fact::Submitted { process, gpu } => {
+                self.on_demand(at, (process, gpu), Demand::Busy, &mut events);
+            }
+            Fact::Drained { process, gpu } => {
+                self.on_demand(at, (process, gpu), Demand::Drained(at), &mut events);
+            }
+            Fact::AtLaunch { process, gpu } => {
+                self.on_demand(at, (process, gpu), Demand::AtLaunch, &mut events);
+            }
+            Fact::AtAllocation { process, gpu, bytes } => {
+                self.on_demand(at, (process, gpu), Demand::AtAllocation(bytes), &mut events);
+            }
+            Fact::Gpu { gpu, reading } => {
+                self.gpus.entry(gpu).or_default().reading = Some((at, reading));
+                self.changed.insert(gpu);
+            }
+            Fact::Answer { request, outcome } => self.on_answer(at, request, outcome, &mut events),
+        }
+        events
+    }
+
+    /// Lets time pass: a deadline that went by is a miss at that moment, and a burst that stayed
+    /// drained is over.
+    pub fn advance(&mut self, now: Instant) -> Vec<Event> {
+        self.clock = self.clock.max(now);
+        let mut events = Vec::new();
+        while let Some(&(over_at, task)) = self.drains.first() {
+            if over_at > self.clock {
+                break;
+            }
+            self.drains.pop_first();
+            self.end(over_at - self.burst_gap, task, &mut events);
+        }
+        while let Some(&(due, id)) = self.dues.first() {
+            if due >= self.clock {
+                break;
+            }
+            self.dues.pop_first();
+            if let Some(task) = self.tasks.get_mut(&id) {
+                task.missed = true;
+                self.changed.insert(task.gpu);
+                self.note_miss(id);
+                events.push(Event::Missed { task: id, at: due });
+            }
+        }
+        events
+    }
+
+    /// When time alone will change something next.
+    pub fn next_moment(&self) -> Option<Instant> {
+        let due = self.dues.first().map(|(due, _)| *due + Span::from_micros(1));
+        let drain = self.drains.first().map(|(over_at, _)| *over_at);
+        due.into_iter().chain(drain).min()
+    }
+
+    /// The latest moment any fact spoke of.
+    pub fn clock(&self) -> Instant {
+        self.clock
+    }
+
+    /// One task, if it is still there.
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(&id)
+    }
+
+    /// All tasks, in the order they started.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// The tasks on one GPU, in the order they started.
+    pub fn tasks_on(&self, gpu: GpuId) -> impl Iterator<Item = &Task> {
+        self.gpus.get(&gpu).into_iter().flat_map(|gpu| &gpu.tasks).filter_map(|id| self.tasks.get(id))
+    }
+
+    /// One GPU.
+    pub fn gpu(&self, gpu: GpuId) -> Option<&Gpu> {
+        self.gpus.get(&gpu)
+    }
+
+    /// All GPUs seen so far.
+    pub fn gpus(&self) -> impl Iterator<Item = GpuId> {
+        self.gpus.keys().copied()
+    }
+
+    /// One container.
+    pub fn container(&self, container: ContainerId) -> Option<&Container> {
+        self.containers.get(&container)
+    }
+
+    /// All containers.
+    pub fn containers(&self) -> impl Iterator<Item = (ContainerId, &Container)> {
+        self.containers.iter().map(|(id, container)| (*id, container))
+    }
+
+    /// The container a task belongs to, if that is known.
+    pub fn container_of(&self, task: &Task) -> Option<&Container> {
+        self.containers.get(&task.container?)
+    }
+
+    /// On which terms a task runs.
+    pub fn terms_of(&self, task: &Task) -> Terms {
+        self.container_of(task).map_or(Terms::UNMANAGED, |container| container.terms)
+    }
+
+    /// The GPUs about which something changed since this was last asked.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<GpuId> {
+        core::mem::take(&mut self.changed)
+    }
+
+    fn on_task(&mut self, key: (Process, GpuId), change: impl FnOnce(&mut Task)) {
+        let task = self.usages.get(&key).and_then(|usage| usage.task);
+        if let Some(task) = task.and_then(|id| self.tasks.get_mut(&id)) {
+            change(task);
+            self.changed.insert(key.1);
+        }
+    }
+}

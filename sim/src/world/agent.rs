@@ -1,0 +1,294 @@
+//! The scheduler in its world: facts reach it late, actions take effect late, answers get lost.
+
+use super::{Happening, World};
+use crate::fault::Fate;
+use sched::task::Gate;
+use sched::{
+    Action, ContainerId, Event, Fact, GpuId, Instant, Outcome, Process, Reading, RequestId, Scheduler, Span, TaskId,
+};
+use std::collections::BTreeMap;
+
+/// What a node can see and do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Probes: launches are seen, and held at a gate.
+    Gate,
+    /// NVML only: processes are seen, and containers frozen.
+    Freeze,
+}
+
+/// One line for a person: when, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub what: String,
+}
+
+/// Something on its way. The number says which life of the agent it belongs to.
+#[derive(Debug)]
+pub(super) enum Message {
+    Fact(u64, Instant, Fact),
+    Action(u64, RequestId, Process, Option<Gate>),
+}
+
+/// The agent while it lives.
+pub(super) struct Agent {
+    pub scheduler: Scheduler,
+    life: u64,
+    changed: bool,
+    wake: Option<Instant>,
+    names: BTreeMap<TaskId, String>,
+}
+
+impl World<'_> {
+    pub(super) fn start_agent(&mut self) {
+        let mut scheduler = Scheduler::new(self.setup.settings.clone(), (self.setup.policy)());
+        self.agents_started += 1;
+        // As the real one does, which remembers its last number on disk.
+        scheduler.number_requests_from(self.agents_started * 1_000_000_000);
+        self.agent = Some(Agent {
+            scheduler,
+            life: self.agents_started,
+            changed: true,
+            wake: None,
+            names: BTreeMap::new(),
+        });
+    }
+
+    /// The agent dies: the guard opens every gate, and what was on its way is lost.
+    pub(super) fn agent_dies(&mut self) {
+        if self.agent.take().is_none() {
+            return;
+        }
+        self.say("the agent dies");
+        for index in self.live.clone() {
+            self.open(index);
+        }
+        self.after(Span::from_millis(500), Happening::AgentStarts);
+    }
+
+    /// A new agent finds what is there, and no more.
+    pub(super) fn agent_starts_again(&mut self) {
+        self.start_agent();
+        self.say("the agent starts");
+        for (index, pod) in self.pods.clone().into_iter().enumerate().filter(|(_, pod)| !pod.gone) {
+            let container = ContainerId(index as u32);
+            self.tell_agent(Fact::Container { container, terms: pod.terms });
+            if pod.paused {
+                self.tell_agent(Fact::ContainerPaused(container));
+            }
+        }
+        for index in self.live.clone() {
+            self.tell_process(index, true);
+            self.tell_memory(index);
+            let Some(proc) = self.procs[index].as_ref() else { continue };
+            let fact = Fact::Submitted { process: proc.process, gpu: GpuId(proc.gpu as u16) };
+            if proc.in_flight > 0 && self.setup.tier == Tier::Gate {
+                self.tell_agent(fact);
+            }
+        }
+    }
+
+    pub(super) fn tell_agent(&mut self, fact: Fact) {
+        self.tell_agent_late(fact, Span::ZERO);
+    }
+
+    pub(super) fn tell_agent_late(&mut self, fact: Fact, late: Span) {
+        if let Some(agent) = &self.agent {
+            // A fact that could only be seen late is true, for the agent, since it was seen.
+            let message = Message::Fact(agent.life, self.now + late, fact);
+            self.after(late + self.setup.costs.fact_delay, Happening::Message(message));
+        }
+    }
+
+    /// Docker's events get lost now and then; the next listing makes up for it.
+    pub(super) fn tell_docker(&mut self, fact: Fact) {
+        if !self.setup.faults.loses_docker_event(self.now) {
+            self.tell_agent(fact);
+        }
+    }
+
+    pub(super) fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Fact(life, at, fact) => {
+                let Some(agent) = self.agent.as_mut().filter(|agent| agent.life == life) else { return };
+                agent.changed = true;
+                let events = agent.scheduler.learn(at, fact);
+                self.note_events(&events);
+            }
+            Message::Action(life, request, process, gate) => {
+                if self.agent.as_ref().is_some_and(|agent| agent.life == life) {
+                    self.act(request, process, gate);
+                }
+            }
+        }
+    }
+
+    /// Carries out one action, and answers. A process that has left cannot be held or let go.
+    fn act(&mut self, request: RequestId, process: Process, gate: Option<Gate>) {
+        let found = self.live.iter().copied().find(|index| {
+            self.procs[*index].as_ref().is_some_and(|proc| proc.process == process)
+        });
+        let outcome = match (found, gate) {
+            (None, _) => Outcome::Failed,
+            (Some(_), Some(_)) if self.setup.faults.hold_fails(self.now) => Outcome::Failed,
+            (Some(index), Some(gate)) => self.shut(index, gate),
+            (Some(index), None) => {
+                self.open(index);
+                Outcome::Released
+            }
+        };
+        let answer = Fact::Answer { request, outcome };
+        match self.setup.faults.fate_of_answer(self.now) {
+            Fate::Lost => {}
+            Fate::Late(late) => self.tell_agent_late(answer, late),
+            Fate::Twice(late) => {
+                self.tell_agent(answer);
+                self.tell_agent_late(answer, late);
+            }
+        }
+    }
+
+    fn shut(&mut self, index: usize, gate: Gate) -> Outcome {
+        let now = self.now;
+        let Some(proc) = self.procs[index].as_mut() else { return Outcome::Failed };
+        if self.setup.tier == Tier::Freeze {
+            proc.frozen = true;
+            proc.come_to_a_stand(now);
+            return Outcome::Frozen;
+        }
+        proc.gate = Some(gate);
+        // A gate that no longer stops allocations lets go whoever stands at one.
+        if gate == Gate::Launches && proc.stopped && proc.step == super::process::Step::Allocate {
+            proc.stopped = false;
+            proc.go_on(now);
+            self.walk(index);
+        }
+        Outcome::Held
+    }
+
+    pub(super) fn open(&mut self, index: usize) {
+        let now = self.now;
+        let Some(proc) = self.procs[index].as_mut() else { return };
+        proc.gate = None;
+        proc.stopped = false;
+        proc.frozen = false;
+        proc.go_on(now);
+        self.walk(index);
+    }
+
+    /// Lets the agent decide if it learnt something. Whether it did.
+    pub(super) fn let_agent_decide(&mut self) -> bool {
+        let now = self.now;
+        let Some(agent) = self.agent.as_mut().filter(|agent| agent.changed) else { return false };
+        agent.changed = false;
+        let (events, actions) = agent.scheduler.decide(now);
+        if self.setup.check && self.broken.is_none() {
+            self.broken = sched::check::broken(&agent.scheduler, now).map(|what| format!("at {now:?}: {what}"));
+        }
+        let wake = agent.scheduler.wake();
+        let life = agent.life;
+        let wanted = (agent.wake != wake).then_some(wake).flatten();
+        agent.wake = wake;
+        if let Some(wake) = wanted {
+            self.at(wake, Happening::Wake);
+        }
+        self.note_events(&events);
+        for action in actions {
+            self.note_action(action);
+            let (request, task, gate) = match action {
+                Action::Hold { request, task, gate, .. } => (request, task, Some(gate)),
+                Action::Release { request, task, .. } => (request, task, None),
+            };
+            let Some(agent) = self.agent.as_ref() else { break };
+            if let Some(process) = agent.scheduler.tracker().task(task).map(|task| task.process) {
+                let message = Message::Action(life, request, process, gate);
+                self.after(self.setup.costs.action_delay, Happening::Message(message));
+            }
+        }
+        true
+    }
+
+    pub(super) fn wake_agent(&mut self) {
+        let now = self.now;
+        if let Some(agent) = self.agent.as_mut().filter(|agent| agent.wake.is_some_and(|wake| wake <= now)) {
+            agent.changed = true;
+            agent.wake = None;
+        }
+    }
+
+    pub(super) fn read_gpus(&mut self) {
+        let period = self.setup.costs.reading_period;
+        for gpu in 0..self.devices.len() {
+            let stale = self.setup.faults.reading_is_stale(self.now);
+            let device = &mut self.devices[gpu];
+            let fresh = Reading {
+                core_permille: (device.busy.as_micros() * 1000 / period.as_micros()).min(1000) as u16,
+                memory_used: device.memory_used,
+                memory_total: device.memory_total,
+            };
+            let reading = if stale { device.last_reading.unwrap_or(fresh) } else { fresh };
+            device.busy = Span::ZERO;
+            device.last_reading = Some(reading);
+            self.tell_agent(Fact::Gpu { gpu: GpuId(gpu as u16), reading });
+        }
+        self.after(period, Happening::Reading);
+    }
+
+    /// Containers and processes as they are, for what the agent was not told.
+    pub(super) fn list_anew(&mut self) {
+        for (index, pod) in self.pods.clone().into_iter().enumerate() {
+            let container = ContainerId(index as u32);
+            let arrived = self.procs.iter().flatten().any(|proc| proc.container == container);
+            if pod.gone {
+                self.tell_agent(Fact::ContainerGone(container));
+            } else if arrived {
+                self.tell_agent(Fact::Container { container, terms: pod.terms });
+            }
+        }
+        self.after(self.setup.costs.listing_period, Happening::Listing);
+    }
+
+    pub(super) fn say(&mut self, what: &str) {
+        if self.setup.log {
+            self.log.push(Logged { at: self.now, what: what.to_owned() });
+        }
+    }
+
+    fn note_action(&mut self, action: Action) {
+        if !self.setup.log {
+            return;
+        }
+        let Some(agent) = &self.agent else { return };
+        let name = |task: TaskId| agent.names.get(&task).cloned().unwrap_or_else(|| format!("task {}", task.0));
+        let line = match action {
+            Action::Hold { task, because, .. } => format!("hold {}, {}", name(task), because.words(name)),
+            Action::Release { task, because: sched::Reason::ItsTurn, .. } => format!("release {}", name(task)),
+            Action::Release { task, because, .. } => format!("release {}, {}", name(task), because.words(name)),
+        };
+        self.say(&line);
+    }
+
+    fn note_events(&mut self, events: &[Event]) {
+        if !self.setup.log {
+            return;
+        }
+        for event in events {
+            let Some(agent) = &mut self.agent else { return };
+            match event {
+                Event::Started { task, .. } => {
+                    let process = agent.scheduler.tracker().task(*task).map(|task| task.process);
+                    let index = process.map_or(0, |process| process.started as usize);
+                    agent.names.insert(*task, self.workload.tasks[index].name.clone());
+                }
+                Event::Missed { task, .. } => {
+                    let line = format!("{} misses its deadline", agent.names[task]);
+                    self.say(&line);
+                }
+                _ => {}
+            }
+        }
+    }
+}
