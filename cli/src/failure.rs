@@ -55,6 +55,6 @@ pub(crate) fn help_and_exit_code(error: &anyhow::Error) -> u8 {
     if let Some(help) = failure.and_then(|failure| failure.help.as_deref()) {
         eprintln!("help: {help}");
     }
-    let misunderstood = error.chain().any(|cause| cause.is::<Misunderstood>());
+    let misunderstood = error.chain().any(<dyn std::error::Error>::is::<Misunderstood>);
     failure.map_or(if misunderstood { MISUNDERSTOOD } else { FAILED }, |failure| failure.exit)
 }

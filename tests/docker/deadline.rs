@@ -11,8 +11,8 @@ fn deadline(daemon: &Daemon, state: &TempDir, words: &[&str]) -> String {
 }
 
 fn kept(state: &TempDir) -> Value {
-    let text = std::fs::read_to_string(state.path().join("deadlines.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let text = std::fs::read_to_string(state.path().join("deadlines.json")).expect("the file");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn tells_plugins_about_signals(configuration: &TempDir) -> bool {
     let script = format!(
         "#!/bin/sh\ncase $1 in docker-cli*) echo '{metadata}';; *) echo $DOCKER_CLI_PLUGIN_SOCKET;; esac\n"
     );
-    std::fs::write(&plugin, script).unwrap();
+    std::fs::write(&plugin, script).expect("a plugin to be written");
     output(Command::new("chmod").arg("+x").arg(&plugin));
     !stdout(&output(&mut docker(configuration, &["tell"]))).is_empty()
 }

@@ -31,7 +31,7 @@ fn the_table_is_dockers_with_one_more_column() {
             let trimmed = |table: &str| table.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
             (trimmed(&docker) == trimmed(&leeway)).then_some(()).ok_or((docker, leeway))
         };
-        let agreed = (0..5).map(|_| agree()).reduce(|so_far, now| so_far.or(now)).unwrap();
+        let agreed = (0..5).map(|_| agree()).reduce(Result::or).unwrap();
         assert!(agreed.is_ok(), "{options:?}: {agreed:#?}");
     }
     let words = ["ps", "-a", "--filter", "label=table", "--format", "{{.Deadline}}"];

@@ -50,9 +50,13 @@ fn a_signal_to_leeway_reaches_the_container() {
 
 /// Sends a signal once the container is ready; the exit code that comes of it.
 fn signalled(program: &str, words: &[&str], signal: &str) -> Option<i32> {
-    let mut child = shared().program(program, words.iter().copied()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let mut child = shared()
+        .program(program, words.iter().copied())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a program to run");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ready"));
     output(Command::new("kill").args(["-s", signal, &child.id().to_string()]));
     ended(&mut child)
 }
@@ -60,12 +64,12 @@ fn signalled(program: &str, words: &[&str], signal: &str) -> Option<i32> {
 /// How a child ended. One that does not end must fail the test, not hang it.
 pub(crate) fn ended(child: &mut Child) -> Option<i32> {
     for _ in 0..600 {
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.try_wait().expect("a child") {
             return status.code();
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    child.kill().unwrap();
+    child.kill().expect("a child");
     panic!("it did not end")
 }
 
@@ -87,15 +91,15 @@ fn what_goes_in_comes_out() {
 fn in_terminal(program: &str, line: &str, typed: &str) -> (Option<i32>, String) {
     let mut terminal = shared().program("script", ["-qec", line, "/dev/null"]);
     terminal.env("PROGRAM", program).env("RUN", run_words(program, &[]).join(" ")).env("IMAGE", IMAGE);
-    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut keyboard = child.stdin.take().unwrap();
-    keyboard.write_all(typed.as_bytes()).unwrap();
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program to run");
+    let mut keyboard = child.stdin.take().expect("a pipe");
+    keyboard.write_all(typed.as_bytes()).expect("a keyboard");
     // The keyboard stays until the end: a terminal that hangs up ends the story early.
     let mut screen = String::new();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    while lines.read_line(&mut screen).unwrap() > 0 {}
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    while lines.read_line(&mut screen).expect("a screen") > 0 {}
     drop(keyboard);
-    (child.wait().unwrap().code(), screen)
+    (child.wait().expect("a child").code(), screen)
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use clap_complete::Shell;
-use std::io;
 use std::path::PathBuf;
 
 /// Print completions for a shell
@@ -38,6 +37,6 @@ impl Man {
         };
         let doing = || format!("could not write manual pages to {}", dir.display());
         std::fs::create_dir_all(&dir).with_context(doing)?;
-        clap_mangen::generate_to(leeway, &dir).map_err(io::Error::from).with_context(doing)
+        clap_mangen::generate_to(leeway, &dir).with_context(doing)
     }
 }

@@ -23,6 +23,7 @@ use wire::ps::PsContainer;
 
 /// List containers and their deadlines
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct Ps {
     /// Show all containers, not just those that run
     #[arg(short, long)]

@@ -63,16 +63,13 @@ fn translate(given: &[OsString], command: &'static str) -> Result<Translated, Fa
         if word == "--help" {
             return Ok(Translated::Help);
         }
-        let taken = match own::read(rest)? {
-            Some((label, taken)) => {
-                translated.push(format!("--label={label}").into());
-                taken
-            }
-            None => {
-                let taken = words::words_taken(word, |name| options.takes_value(name))?.min(rest.len());
-                translated.extend_from_slice(&rest[..taken]);
-                taken
-            }
+        let taken = if let Some((label, taken)) = own::read(rest)? {
+            translated.push(format!("--label={label}").into());
+            taken
+        } else {
+            let taken = words::words_taken(word, |name| options.takes_value(name))?.min(rest.len());
+            translated.extend_from_slice(&rest[..taken]);
+            taken
         };
         rest = &rest[taken..];
     }

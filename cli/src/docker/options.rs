@@ -69,12 +69,11 @@ impl Listed {
 ///
 /// Options are indented by two or by six; descriptions that were wrapped are indented further.
 fn option_of(line: &str) -> Option<(Option<char>, &str, bool)> {
-    let (short, rest) = match line.strip_prefix("      --") {
-        Some(rest) => (None, rest),
-        None => {
-            let (short, rest) = line.strip_prefix("  -")?.split_once(", --")?;
-            (Some(short.chars().next()?), rest)
-        }
+    let (short, rest) = if let Some(rest) = line.strip_prefix("      --") {
+        (None, rest)
+    } else {
+        let (short, rest) = line.strip_prefix("  -")?.split_once(", --")?;
+        (Some(short.chars().next()?), rest)
     };
     // Name and value stand left of the description, which at least two spaces keep apart.
     let left = rest.split("  ").next()?;

@@ -49,11 +49,16 @@ pub(super) fn quoted(text: &str) -> String {
             '\n' => quoted += "\\n",
             '\t' => quoted += "\\t",
             '\r' => quoted += "\\r",
-            c if c.is_control() => quoted += &format!("\\x{:02x}", u32::from(c)),
+            c if c.is_control() => quoted.extend(['\\', 'x', hexadecimal(c, 4), hexadecimal(c, 0)]),
             c => quoted.push(c),
         }
     }
     quoted + "\""
+}
+
+/// One hexadecimal digit of a character's number: the four bits from `shift` on.
+fn hexadecimal(c: char, shift: u32) -> char {
+    char::from_digit(u32::from(c) >> shift & 0xf, 16).unwrap_or('?')
 }
 
 #[cfg(test)]
