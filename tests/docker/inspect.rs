@@ -13,16 +13,31 @@ pub(crate) fn inspect(daemon: &Daemon, id: &str) -> Value {
         container.remove(key);
     }
     container["NetworkSettings"]["SandboxKey"].take();
-    // The daemon merges the image's variables with the container's in no order.
-    if let Some(variables) = container["Config"]["Env"].as_array_mut() {
-        variables.sort_by_key(ToString::to_string);
-    }
     if !container["Name"].as_str().is_some_and(|name| name.starts_with("/given-")) {
         container.remove("Name");
     }
     let text = serde_json::to_string(&inspected[0]).expect("JSON");
     let text = text.replace(id, "ID").replace(&id[..12], "ID");
-    serde_json::from_str(&without_hashes(&text)).expect("JSON")
+    let mut inspected: Value = serde_json::from_str(&without_hashes(&text)).expect("JSON");
+    // The daemon keeps these in no order.
+    for list in ["/Config/Env", "/Mounts"] {
+        if let Some(entries) = inspected.pointer_mut(list).and_then(Value::as_array_mut) {
+            entries.sort_by_key(ToString::to_string);
+        }
+    }
+    inspected
+}
+
+/// Fails with the lines in which two containers differ, and only those.
+pub(crate) fn assert_same(container: &Value, docker: &Value, line: &str) {
+    let text = |value| serde_json::to_string_pretty(value).expect("JSON");
+    let (container, docker) = (text(container), text(docker));
+    let differs = |one: &str, other: &str| {
+        let lines = one.lines().filter(|line| !other.lines().any(|known| known == *line));
+        lines.map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let (here, there) = (differs(&container, &docker), differs(&docker, &container));
+    assert!(container == docker, "{line}\nby Leeway: {here}\nby Docker: {there}");
 }
 
 /// Takes a label off what was inspected.

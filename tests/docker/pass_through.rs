@@ -1,7 +1,7 @@
 //! Whatever Docker understands, it gets as it was typed.
 
 use crate::daemon::{Daemon, IMAGE, folder, leeway_program, output, refused, shared, stderr, stdout};
-use crate::inspect::{inspect, take_label};
+use crate::inspect::{assert_same, inspect, take_label};
 use std::process::Command;
 
 /// Command lines for `create`, as a shell reads them. `@` is where Leeway's option goes; Docker's line goes without it.
@@ -60,11 +60,11 @@ fn awkward_command_lines_mean_what_they_mean_to_docker() {
             inspected
         };
         let plain = create("docker", "");
-        assert_eq!(create(leeway_program(), ""), plain, "{line}");
+        assert_same(&create(leeway_program(), ""), &plain, line);
         for own in ["-dl 2", "--deadline=2s"] {
             let mut with_deadline = create(leeway_program(), own);
             assert_eq!(take_label(&mut with_deadline, "leeway.deadline").as_deref(), Some("2s"), "{line}");
-            assert_eq!(with_deadline, plain, "{line}");
+            assert_same(&with_deadline, &plain, line);
         }
     }
 }
@@ -79,7 +79,7 @@ fn a_label_after_dl_is_dockers_detach_and_label() {
         };
         let inspected = run(leeway_program());
         assert_eq!(inspected["Config"]["Labels"], serde_json::json!({"key": "value"}), "{line}");
-        assert_eq!(inspected, run("docker"), "{line}");
+        assert_same(&inspected, &run("docker"), line);
     }
 }
 
