@@ -12,5 +12,6 @@ mod labels;
 mod missing;
 mod pass_through;
 mod plugin;
+mod podman;
 mod ps;
 mod terminal;

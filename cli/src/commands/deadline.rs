@@ -60,8 +60,7 @@ impl Of {
         let deadlines = self.state.deadlines()?;
         let containers = every_container(&Client::connect(globals)?)?;
         let container = self.find(&containers).context("could not read a deadline")?;
-        println!("{}", counts(container, &deadlines));
-        Ok(())
+        super::print_all(format!("{}\n", counts(container, &deadlines)).as_bytes())
     }
 
     fn set(&self, globals: &Globals, deadline: &str) -> Result<()> {
@@ -91,8 +90,7 @@ impl Of {
         };
         let doing = || format!("could not change the deadline of {}", self.container);
         let deadline = self.state.change_deadlines(change).with_context(doing)?;
-        println!("{deadline}");
-        Ok(())
+        super::print_all(format!("{deadline}\n").as_bytes())
     }
 
     fn find<'a>(&self, containers: &'a [Container]) -> Result<&'a Container, Failure> {

@@ -85,6 +85,8 @@ pub fn for_clap(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> 
         if arguments.get(name).is_some_and(|word| word == "leeway") {
             arguments.remove(name);
         }
+        // What the help calls us is what was typed.
+        arguments[0] = "docker leeway".into();
     }
     let command = command_at(&arguments);
     if arguments.get(command).is_some_and(|word| word == "run" || word == "create") {
@@ -127,12 +129,12 @@ mod tests {
     #[test]
     fn a_plugin_is_called_with_every_word_that_docker_was() {
         let plugin = "/usr/lib/docker/cli-plugins/docker-leeway";
-        assert_eq!(ready(&format!("{plugin} leeway ps")), format!("{plugin} ps"));
+        assert_eq!(ready(&format!("{plugin} leeway ps")), "docker leeway ps");
         assert_eq!(
             ready(&format!("{plugin} -D -c leeway leeway -H x run leeway")),
-            format!("{plugin} -D -c leeway -H x run -- leeway")
+            "docker leeway -D -c leeway -H x run -- leeway"
         );
         let metadata = format!("{plugin} docker-cli-plugin-metadata");
-        assert_eq!(ready(&metadata), metadata);
+        assert_eq!(ready(&metadata), "docker leeway docker-cli-plugin-metadata");
     }
 }

@@ -127,7 +127,10 @@ fn image(row: &Row<'_>) -> String {
     if summary.image_id.as_deref().is_some_and(|id| digits(id) == digits(image)) {
         return digits(image);
     }
-    image.split('@').next().unwrap_or(image).to_owned()
+    // Podman gives names in full, of which Docker shows what a person would type.
+    let name = image.split('@').next().unwrap_or(image);
+    let name = name.strip_prefix("docker.io/").unwrap_or(name);
+    name.strip_prefix("library/").unwrap_or(name).to_owned()
 }
 
 fn command(row: &Row<'_>) -> String {
