@@ -1,17 +1,22 @@
 //! Podman's Docker socket is one more address for `DOCKER_HOST`.
 
 use crate::daemon::{IMAGE, folder, leeway_program, output, shared, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Podman's service, which ends with the test.
-struct Service(Child);
+struct Service {
+    process: Child,
+    /// A mount that podman leaves behind, and that would keep its folder from being removed.
+    mount: PathBuf,
+}
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = Command::new("umount").arg(&self.mount).output();
     }
 }
 
@@ -22,7 +27,8 @@ impl Service {
         let mut podman = Command::new("podman");
         podman.arg("--root").arg(directory.join("root")).arg("--runroot").arg(directory.join("run"));
         podman.args(["system", "service", "--time=0", &host]).stdout(Stdio::null()).stderr(Stdio::null());
-        let service = Self(podman.spawn().expect("podman: run scripts/docker-for-tests install"));
+        let process = podman.spawn().expect("podman: run scripts/docker-for-tests install");
+        let service = Self { process, mount: directory.join("root/overlay") };
         for _ in 0..600 {
             if Command::new("docker")
                 .args(["-H", &host, "version"])
