@@ -5,7 +5,9 @@ pub mod docker;
 pub mod failure;
 pub mod overrides;
 pub mod own;
+mod refusal;
 
+use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{CommandFactory, Parser, Subcommand};
 use docker::globals::{self, Globals};
 use std::ffi::OsString;
@@ -48,7 +50,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(leeway) => leeway,
         Err(refusal) => {
             // Help and version are refusals to clap too; they print to stdout and exit with 0.
-            let _ = refusal.print();
+            if refusal.use_stderr() && refusal.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
+                eprint!("{}", refusal::in_one_line(&refusal));
+            } else {
+                let _ = refusal.print();
+            }
             return ExitCode::from(refusal.exit_code() as u8);
         }
     };

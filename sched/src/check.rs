@@ -3,6 +3,7 @@
 //! The simulator asks after every step, under faults. Each rule is a promise to an operator: nobody
 //! waits for nothing, nobody waits for ever, nobody is touched who must not be.
 
+use crate::action::Reason;
 use crate::fact::GpuId;
 use crate::scheduler::Scheduler;
 use crate::task::{Gate, Grip, Task};
@@ -33,7 +34,7 @@ fn task_is_sound(scheduler: &Scheduler, task: &Task, now: Instant) -> Option<Str
     if must_run && !paused && task.is_gripped() {
         return Some(format!("task {id} is held, and must not be touched"));
     }
-    if task.is_gripped() && task.reason.is_none() {
+    if task.is_gripped() && task.reason.is_none() && !paused {
         return Some(format!("task {id} is held without a reason"));
     }
     let hold_max = tracker.terms_of(task).hold_max.unwrap_or(scheduler.settings().hold_max);
@@ -60,16 +61,16 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
         .filter(|task| !task.over && tracker.container_of(task).is_some_and(|container| container.is_ours()))
         .collect();
     let waits = |task: &&&Task| task.is_gripped();
-    let Some(waiting) = ours.iter().find(waits) else { return None };
-    if tracker.tasks_on(gpu).filter(|task| !task.over).count() == 1 {
-        return Some(format!("task {} is alone on its GPU and held", waiting.id.0));
+    // Who lacks memory waits for whoever has it, and that may be a process that has just left: the GPU
+    // gives memory back a while after its owner is gone.
+    let lacks_memory = |task: &Task| matches!(task.reason, Some(Reason::NoMemory { .. }));
+    let Some(waiting) = ours.iter().filter(|task| !lacks_memory(task)).find(waits) else { return None };
+    // A shut gate costs nothing until somebody stands at it.
+    let stands = |task: &Task| task.is_gripped() && task.stopped_since.is_some() && !lacks_memory(task);
+    if tracker.tasks_on(gpu).filter(|task| !task.over).all(stands) {
+        return Some(format!("everybody on GPU {} stands: {:?}", gpu.0, waiting.reason));
     }
-    // For memory one waits on whoever has it, or has it set aside, be it ours or not.
     let for_memory = |task: &&&Task| gate_of(task) == Some(Gate::Allocations);
-    let someone_runs = tracker.tasks_on(gpu).any(|task| !task.over && !task.is_gripped());
-    if !someone_runs {
-        return Some(format!("everybody on GPU {} is held", gpu.0));
-    }
     let contenders = || ours.iter().filter(|task| task.contends(now, linger) && !for_memory(task));
     let mut held_contenders = contenders().filter(waits);
     if let Some(held) = held_contenders.next()
@@ -84,7 +85,6 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
 /// Under `fifo` a task waits for whoever came first until that one's memory is back to zero, even
 /// while it does not compute: the paper's rule, and the reason for the other policies.
 fn fifo_waits_for_a_reading(task: &Task) -> bool {
-    use crate::action::Reason;
     matches!(task.reason, Some(Reason::CameLater(_) | Reason::CoreFull | Reason::MemoryFull))
 }
 

@@ -33,6 +33,12 @@ pub mod scheduler;
 
 pub mod check;
 
+pub mod node;
+
+pub mod admission;
+
+pub mod placement;
+
 pub use action::{Action, Reason};
 pub use fact::{ContainerId, Fact, GpuId, Outcome, Process, Reading, RequestId, Terms};
 pub use scheduler::{Scheduler, Settings};

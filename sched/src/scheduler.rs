@@ -195,11 +195,11 @@ impl Scheduler {
             return Want::Run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
         };
         let run_on = task.reason.unwrap_or(Reason::ItsTurn);
-        if task.unholdable_until.is_some_and(|until| until > now) && task.grip == Grip::Free {
+        if task.unholdable_until.is_some_and(|until| until > now) {
             verdicts.wake_at(task.unholdable_until);
             return Want::Run(run_on);
         }
-        if gate == Gate::Launches && task.granted_until.is_some_and(|until| until > now) {
+        if task.granted_until.is_some_and(|until| until > now) {
             verdicts.wake_at(task.granted_until);
             return Want::Run(run_on);
         }
@@ -222,10 +222,8 @@ impl Scheduler {
         let since = task.held_since?;
         let hold_max = self.tracker.terms_of(task).hold_max.unwrap_or(self.settings.hold_max);
         let expires = (since + hold_max, Reason::HoldExpired(hold_max), self.settings.turn);
-        let ages = matches!(
-            because,
-            Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_)
-        );
+        let ages =
+            matches!(because, Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_));
         if gate == Gate::Allocations || !ages {
             return Some(expires);
         }
@@ -248,6 +246,10 @@ impl Scheduler {
             _ => false,
         };
         if settled {
+            // Who is ahead changes while a task waits; what it is told must change with it.
+            if let Want::Wait(_, because) = want {
+                self.tracker.note_reason(task.id, because);
+            }
             return None;
         }
         self.requests += 1;
@@ -269,8 +271,9 @@ impl Scheduler {
     fn look_again(&self, task: &Task) -> Option<Instant> {
         match task.grip {
             Grip::Holding(ask, _) | Grip::Releasing(ask) => Some(ask.at + self.settings.answer_max),
-            // It was let go and still stands at its gate: its release and its stop crossed.
-            Grip::Free if matches!(task.demand, Demand::AtLaunch) => {
+            // It counts as free and stands all the same: its release and its stop crossed, or a change of
+            // its hold failed.
+            Grip::Free if task.demand == Demand::AtLaunch || task.stopped_since.is_some() => {
                 Some(task.free_since + self.settings.answer_max)
             }
             Grip::Free | Grip::Held(_) => None,
@@ -296,25 +299,26 @@ impl Verdicts {
         let mut verdicts = Verdicts { holds: BTreeMap::new(), admitted: Vec::new(), wake: None };
         let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
-        let (mut candidates, mut others) = (Vec::new(), 0);
-        for task in scheduler.tracker.tasks_on(gpu).filter(|task| !task.over) {
-            match scheduler.tracker.container_of(task).filter(|container| container.is_ours()) {
-                Some(container) => candidates.push(Candidate {
-                    task,
-                    forecast: container.forecast(),
-                    contends: task.contends(now, scheduler.settings.linger),
-                }),
-                None => others += task.memory,
-            }
-        }
+        let ours = scheduler.tracker.tasks_on(gpu).filter(|task| !task.over).filter_map(|task| {
+            let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
+            let contends = task.contends(now, scheduler.settings.linger);
+            Some(Candidate { task, forecast: container.forecast(), contends })
+        });
+        let candidates: Vec<Candidate<'_>> = ours.collect();
+        let theirs: u64 = candidates.iter().map(|candidate| candidate.task.memory).sum();
+        let others = scheduler.tracker.memory_on(gpu) - theirs;
         let mut scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates };
         let memory = memory::review(&scene, others);
         verdicts.admitted = memory.admitted;
-        verdicts.holds.extend(memory.holds.into_iter().map(|(id, because)| (id, (Gate::Allocations, because))));
+        verdicts
+            .holds
+            .extend(memory.holds.into_iter().map(|(id, because)| (id, (Gate::Allocations, because))));
         // Who waits for memory cannot run, so nobody need wait for it.
         scene.candidates.retain(|candidate| !verdicts.holds.contains_key(&candidate.task.id));
         let judgement = policy.judge(&scene);
-        verdicts.holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, (Gate::Launches, because))));
+        verdicts
+            .holds
+            .extend(judgement.holds.into_iter().map(|(id, because)| (id, (Gate::Launches, because))));
         verdicts.wake = judgement.wake;
         verdicts
     }

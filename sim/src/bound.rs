@@ -165,7 +165,8 @@ mod tests {
     /// The truth for a handful of tasks: the largest set that preemptive earliest-deadline-first meets.
     fn oracle(needs: &[Need]) -> usize {
         let sets = 0..1_u32 << needs.len();
-        let members = |set: u32| needs.iter().enumerate().filter(move |(i, _)| set >> i & 1 == 1).map(|(_, n)| *n);
+        let members =
+            |set: u32| needs.iter().enumerate().filter(move |(i, _)| set >> i & 1 == 1).map(|(_, n)| *n);
         let feasible = sets.filter(|set| preemptive_edf_meets_all(members(*set).collect()));
         needs.len() - feasible.map(u32::count_ones).max().unwrap_or(0) as usize
     }

@@ -19,3 +19,5 @@ pub mod outcome;
 pub mod bound;
 
 pub mod scenario;
+
+pub mod cluster;

@@ -37,6 +37,8 @@ pub enum Purpose {
     Silence = 13,
     /// Who pauses and stops containers by hand.
     Hands = 14,
+    /// When in its period each node of a cluster reports.
+    Reports = 15,
 }
 
 /// One seed.

@@ -22,12 +22,28 @@ const ARRIVALS_WITHIN: Span = Span::from_secs(6);
 
 /// Runs the world of one seed under the policy it picks.
 pub fn run(seed: u64) -> Outcome {
-    let name = sched::policy::NAMES[(seed % 4) as usize];
-    run_with(seed, Box::new(move || sched::policy::by_name(name).expect("the name is from the list")))
+    run_with(seed, picked(seed))
+}
+
+/// Runs the world of one seed and keeps a log, to find out what went wrong in it.
+pub fn run_logged(seed: u64) -> Outcome {
+    run_in(seed, picked(seed), true)
 }
 
 /// Runs the world of one seed under that policy.
-pub fn run_with(seed: u64, policy: Box<dyn Fn() -> Box<dyn Policy>>) -> Outcome {
+pub fn run_with(seed: u64, policy: MakePolicy) -> Outcome {
+    run_in(seed, policy, false)
+}
+
+/// A new policy for every life of the agent.
+pub type MakePolicy = Box<dyn Fn() -> Box<dyn Policy>>;
+
+fn picked(seed: u64) -> MakePolicy {
+    let name = sched::policy::NAMES[(seed % 4) as usize];
+    Box::new(move || sched::policy::by_name(name).expect("the name is from the list"))
+}
+
+fn run_in(seed: u64, policy: MakePolicy, log: bool) -> Outcome {
     let mut luck = Luck(seed).stream(Purpose::Shape);
     let tier = if luck.random_ratio(1, 4) { Tier::Freeze } else { Tier::Gate };
     let workload = workload(&mut luck);
@@ -39,10 +55,12 @@ pub fn run_with(seed: u64, policy: Box<dyn Fn() -> Box<dyn Policy>>) -> Outcome 
         costs: Costs::H200,
         tier,
         faults: Faults::picked(seed, quiet_from),
-        log: false,
+        log,
         check: true,
     };
-    let excused = !acts || tier == Tier::Freeze || setup.faults.excuse_lack_of_memory();
+    // Only what has a task before it allocates, and may be touched, can be kept from allocating.
+    let plain = workload.tasks.iter().all(|task| task.managed && task.mode == Mode::Process);
+    let excused = !plain || !acts || tier == Tier::Freeze || setup.faults.excuse_lack_of_memory();
     let mut outcome = world::run(&workload, setup, |_| {});
     let starved = outcome.tasks.iter().find(|task| task.out_of_memory);
     if let Some(starved) = starved.filter(|_| !excused && outcome.broken.is_none()) {
@@ -53,9 +71,10 @@ pub fn run_with(seed: u64, policy: Box<dyn Fn() -> Box<dyn Policy>>) -> Outcome 
 
 fn workload(luck: &mut ChaCha8Rng) -> Workload {
     let gpus = luck.random_range(1..=2);
+    let plain = luck.random_ratio(1, 2);
     let mut tasks = Vec::new();
     for container in 0..luck.random_range(2..=CONTAINERS_MAX) {
-        let first = container_task(luck, container, gpus);
+        let first = container_task(luck, container, gpus, plain);
         // A container's next process starts when its last may still run, or long after.
         for number in 0..luck.random_range(1..=3) {
             let later = Span::from_micros(luck.random_range(0..=ARRIVALS_WITHIN.as_micros()));
@@ -67,7 +86,7 @@ fn workload(luck: &mut ChaCha8Rng) -> Workload {
     Workload { name: "fuzzed".to_owned(), gpus: vec![GPU_MEMORY; gpus], tasks, alpha: None }
 }
 
-fn container_task(luck: &mut ChaCha8Rng, container: usize, gpus: usize) -> TaskSpec {
+fn container_task(luck: &mut ChaCha8Rng, container: usize, gpus: usize, plain: bool) -> TaskSpec {
     let micros = |luck: &mut ChaCha8Rng, most: i64| Span::from_micros(luck.random_range(0..=most));
     let mode = [Mode::Process, Mode::Process, Mode::Memory, Mode::Burst][luck.random_range(0..4)];
     let kernel = Span::from_micros([300, 5_000, 80_000, 900_000][luck.random_range(0..4)]);
@@ -93,8 +112,8 @@ fn container_task(luck: &mut ChaCha8Rng, container: usize, gpus: usize) -> TaskS
         arrives: Span::ZERO,
         deadline: luck.random_ratio(3, 4).then(|| solo.scaled(alpha, 10)),
         expect: luck.random_ratio(1, 2).then_some(solo),
-        mode,
-        managed: luck.random_ratio(7, 8),
+        mode: if plain { Mode::Process } else { mode },
+        managed: plain || luck.random_ratio(7, 8),
         memory_declared: luck.random_ratio(1, 2),
         memory: luck.random_range(1..=10_u64) << 30,
         phases,

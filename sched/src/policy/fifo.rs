@@ -44,7 +44,9 @@ impl Policy for Fifo {
 fn fullness(scene: &Scene<'_>) -> (Option<Reason>, bool) {
     let Some((read_at, reading)) = scene.gpu.reading else { return (None, false) };
     let settings = &scene.settings.fifo;
-    if reading.memory_used.saturating_mul(1000) > reading.memory_total.saturating_mul(settings.memory_permille) {
+    if reading.memory_used.saturating_mul(1000)
+        > reading.memory_total.saturating_mul(settings.memory_permille)
+    {
         return (Some(Reason::MemoryFull), false);
     }
     // A reading speaks of the sampling window before it: the effect of the last one let in shows

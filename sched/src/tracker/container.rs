@@ -1,7 +1,7 @@
 //! A container: its terms, its history, and how its tasks fared.
 
 use super::{Event, Finished, Tracker};
-use crate::fact::{ContainerId, Terms};
+use crate::fact::{ContainerId, GpuId, Process, Terms};
 use crate::forecast::{Forecast, History};
 use crate::task::{Demand, Grip, TaskId};
 use crate::time::{Instant, Span};
@@ -31,6 +31,8 @@ pub struct Container {
     pub misses: u64,
     /// Its latest task with a deadline, running or finished. A miss lasts until the next task starts.
     pub latest: Option<Latest>,
+    /// The GPU its latest task used.
+    pub gpu: Option<GpuId>,
     /// The float of its latest finished task.
     pub latest_float: Option<Span>,
     history: History,
@@ -45,6 +47,7 @@ impl Container {
             hits: 0,
             misses: 0,
             latest: None,
+            gpu: None,
             latest_float: None,
             history: History::default(),
         }
@@ -113,8 +116,12 @@ impl Tracker {
         if let Some(known) = self.containers.get_mut(&container) {
             known.stopping = true;
         }
-        let processes: Vec<_> =
-            self.usages.iter().filter(|(_, usage)| usage.container == Some(container)).map(|(k, _)| k.0).collect();
+        let processes: Vec<_> = self
+            .usages
+            .iter()
+            .filter(|(_, usage)| usage.container == Some(container))
+            .map(|(k, _)| k.0)
+            .collect();
         for process in processes {
             self.on_process_gone(at, process, events);
         }
@@ -140,13 +147,7 @@ impl Tracker {
     }
 
     /// Starts over with a process whose container's mode became known only now.
-    fn restart(
-        &mut self,
-        at: Instant,
-        key: (crate::fact::Process, crate::fact::GpuId),
-        demand: Demand,
-        events: &mut Vec<Event>,
-    ) {
+    fn restart(&mut self, at: Instant, key: (Process, GpuId), demand: Demand, events: &mut Vec<Event>) {
         let Some(usage) = self.usages.get(&key).copied() else { return };
         self.usages.insert(key, super::Usage { task: None, ..usage });
         self.begin_if_started(key, events);

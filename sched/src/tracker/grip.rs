@@ -31,10 +31,20 @@ impl Tracker {
         self.asked.insert(ask.request, id);
     }
 
+    /// Notes why a task that is held is held now.
+    pub(crate) fn note_reason(&mut self, id: TaskId, because: Reason) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.reason = Some(because);
+        }
+    }
+
     /// Notes that a policy let a task run, or keeps it from running.
     pub(crate) fn let_in(&mut self, now: Instant, id: TaskId, let_in: bool) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
-        if let_in && !task.let_in && let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+        if let_in
+            && !task.let_in
+            && let Some(gpu) = self.gpus.get_mut(&task.gpu)
+        {
             gpu.let_in_at = Some(now);
         }
         task.let_in = let_in;
@@ -70,9 +80,10 @@ impl Tracker {
         match (task.grip, outcome) {
             (Grip::Holding(_, gate), Outcome::Held) => task.grip = Grip::Held(gate),
             (Grip::Holding(_, gate), Outcome::Frozen) => self.come_to_a_stand(at, id, gate, events),
-            (Grip::Holding(..), Outcome::Failed) => {
-                task.grip = Grip::Free;
-                task.held_since = None;
+            // An earlier hold may be in force whose answer got lost: in doubt, it counts as held, and since
+            // it may not be held again for a while, it is released.
+            (Grip::Holding(_, gate), Outcome::Failed) => {
+                task.grip = Grip::Held(gate);
                 task.unholdable_until = Some(at + HOLD_RETRY);
             }
             (Grip::Releasing(_), Outcome::Released) => {

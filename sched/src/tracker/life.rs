@@ -1,6 +1,6 @@
 //! The life of a task: what begins it and what ends it, in each mode.
 
-use super::{Event, Finished, Tracker, Usage};
+use super::{Event, Finished, GONE_REMEMBERED, Tracker, Usage};
 use crate::fact::{GpuId, Process};
 use crate::task::{Deadline, Demand, Gate, Grip, Mode, Task, TaskId};
 use crate::time::Instant;
@@ -22,6 +22,7 @@ impl Tracker {
                     });
                 }
             }
+            None if self.gone.contains(&key.0) => {}
             None => {
                 self.usages.insert(key, usage);
                 self.gpus.entry(key.1).or_default();
@@ -31,8 +32,15 @@ impl Tracker {
     }
 
     pub(super) fn on_process_gone(&mut self, at: Instant, process: Process, events: &mut Vec<Event>) {
-        let keys: Vec<Key> =
-            self.usages.range((process, GpuId(0))..=(process, GpuId(u16::MAX))).map(|(key, _)| *key).collect();
+        if self.gone.len() == GONE_REMEMBERED {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(process);
+        let keys: Vec<Key> = self
+            .usages
+            .range((process, GpuId(0))..=(process, GpuId(u16::MAX)))
+            .map(|(key, _)| *key)
+            .collect();
         for key in keys {
             let task = self.usages.get(&key).and_then(|usage| usage.task);
             // A burst that had drained ended then, not now.
@@ -141,6 +149,7 @@ impl Tracker {
         let container = usage.container.and_then(|container| self.containers.get_mut(&container));
         let deadline = container.and_then(|container| {
             container.latest = None;
+            container.gpu = Some(key.1);
             container.terms.deadline
         });
         events.push(Event::Started { task: id, at });

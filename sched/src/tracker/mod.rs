@@ -15,8 +15,11 @@ pub use event::{Event, Finished};
 use crate::fact::{ContainerId, Fact, GpuId, Process, Reading, RequestId, Terms};
 use crate::task::{Demand, Task, TaskId};
 use crate::time::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+
+/// How many processes that exited are remembered.
+const GONE_REMEMBERED: usize = 1024;
 
 /// A process on a GPU. Tasks come and go on it; this stays until it exits.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,8 @@ pub struct Tracker {
     dues: BTreeSet<(Instant, TaskId)>,
     /// Bursts that drained, and when they are over unless they launch again.
     drains: BTreeSet<(Instant, TaskId)>,
+    /// Processes that exited lately, the oldest first: word of a process can come after word of its end.
+    gone: VecDeque<Process>,
     /// Requests not answered yet.
     asked: BTreeMap<RequestId, TaskId>,
     /// GPUs about which something changed since the last decision.
@@ -78,8 +83,7 @@ impl Tracker {
             Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
-                let usage =
-                    Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
+                let usage = Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
                 self.on_process((process, gpu), usage, &mut events);
             }
             Fact::ProcessGone(process) => self.on_process_gone(at, process, &mut events),
@@ -160,6 +164,11 @@ impl Tracker {
     /// The tasks on one GPU, in the order they started.
     pub fn tasks_on(&self, gpu: GpuId) -> impl Iterator<Item = &Task> {
         self.gpus.get(&gpu).into_iter().flat_map(|gpu| &gpu.tasks).filter_map(|id| self.tasks.get(id))
+    }
+
+    /// GPU memory that known processes have on one GPU, whether or not they are in a task.
+    pub fn memory_on(&self, gpu: GpuId) -> u64 {
+        self.usages.iter().filter(|((_, on), _)| *on == gpu).map(|(_, usage)| usage.memory).sum()
     }
 
     /// One GPU.

@@ -172,6 +172,8 @@ mod tests {
         let text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.50,many,10\n";
         let error = arrivals("requests", text, 1, None, None).unwrap_err().to_string();
         assert!(error.starts_with("line 2: 'many' is no number"), "{error}");
-        assert!(arrivals("x", "a,b\n1,2\n", 1, None, None).unwrap_err().to_string().starts_with("line 1: 'a,b'"));
+        assert!(
+            arrivals("x", "a,b\n1,2\n", 1, None, None).unwrap_err().to_string().starts_with("line 1: 'a,b'")
+        );
     }
 }

@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_story_says_who_does_what_when() {
-        let read = story("test", "gpu memory 24GiB\n# pause\n100ms infer work 50ms due 200ms kernel 25ms depth 2");
+        let read =
+            story("test", "gpu memory 24GiB\n# pause\n100ms infer work 50ms due 200ms kernel 25ms depth 2");
         let workload = read.unwrap();
         let task = &workload.tasks[0];
         assert_eq!((workload.gpus[0], task.arrives), (24 << 30, Span::from_millis(100)));

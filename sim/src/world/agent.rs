@@ -4,7 +4,8 @@ use super::{Happening, World};
 use crate::fault::Fate;
 use sched::task::Gate;
 use sched::{
-    Action, ContainerId, Event, Fact, GpuId, Instant, Outcome, Process, Reading, RequestId, Scheduler, Span, TaskId,
+    Action, ContainerId, Event, Fact, GpuId, Instant, Outcome, Process, Reading, RequestId, Scheduler, Span,
+    TaskId,
 };
 use std::collections::BTreeMap;
 
@@ -128,9 +129,11 @@ impl World<'_> {
 
     /// Carries out one action, and answers. A process that has left cannot be held or let go.
     fn act(&mut self, request: RequestId, process: Process, gate: Option<Gate>) {
-        let found = self.live.iter().copied().find(|index| {
-            self.procs[*index].as_ref().is_some_and(|proc| proc.process == process)
-        });
+        let found = self
+            .live
+            .iter()
+            .copied()
+            .find(|index| self.procs[*index].as_ref().is_some_and(|proc| proc.process == process));
         let outcome = match (found, gate) {
             (None, _) => Outcome::Failed,
             (Some(_), Some(_)) if self.setup.faults.hold_fails(self.now) => Outcome::Failed,
@@ -186,7 +189,8 @@ impl World<'_> {
         agent.changed = false;
         let (events, actions) = agent.scheduler.decide(now);
         if self.setup.check && self.broken.is_none() {
-            self.broken = sched::check::broken(&agent.scheduler, now).map(|what| format!("at {now:?}: {what}"));
+            self.broken =
+                sched::check::broken(&agent.scheduler, now).map(|what| format!("at {now:?}: {what}"));
         }
         let wake = agent.scheduler.wake();
         let life = agent.life;
@@ -237,16 +241,19 @@ impl World<'_> {
         self.after(period, Happening::Reading);
     }
 
-    /// Containers and processes as they are, for what the agent was not told.
+    /// Containers and processes as they are, against what the agent believes.
     pub(super) fn list_anew(&mut self) {
-        for (index, pod) in self.pods.clone().into_iter().enumerate() {
-            let container = ContainerId(index as u32);
-            let arrived = self.procs.iter().flatten().any(|proc| proc.container == container);
-            if pod.gone {
-                self.tell_agent(Fact::ContainerGone(container));
-            } else if arrived {
-                self.tell_agent(Fact::Container { container, terms: pod.terms });
-            }
+        let tracker = self.agent.as_ref().map(|agent| agent.scheduler.tracker());
+        let known = tracker.into_iter().flat_map(|tracker| tracker.containers()).map(|(id, _)| id);
+        let gone: Vec<ContainerId> = known.filter(|id| self.pods[id.0 as usize].gone).collect();
+        gone.into_iter().for_each(|container| self.tell_agent(Fact::ContainerGone(container)));
+        for index in self.live.clone() {
+            let Some(proc) = self.procs[index].as_ref() else { continue };
+            let container = proc.container;
+            let terms = self.pods[container.0 as usize].terms;
+            self.tell_agent(Fact::Container { container, terms });
+            self.tell_process(index, false);
+            self.tell_memory(index);
         }
         self.after(self.setup.costs.listing_period, Happening::Listing);
     }
@@ -262,11 +269,16 @@ impl World<'_> {
             return;
         }
         let Some(agent) = &self.agent else { return };
-        let name = |task: TaskId| agent.names.get(&task).cloned().unwrap_or_else(|| format!("task {}", task.0));
+        let name =
+            |task: TaskId| agent.names.get(&task).cloned().unwrap_or_else(|| format!("task {}", task.0));
         let line = match action {
             Action::Hold { task, because, .. } => format!("hold {}, {}", name(task), because.words(name)),
-            Action::Release { task, because: sched::Reason::ItsTurn, .. } => format!("release {}", name(task)),
-            Action::Release { task, because, .. } => format!("release {}, {}", name(task), because.words(name)),
+            Action::Release { task, because: sched::Reason::ItsTurn, .. } => {
+                format!("release {}", name(task))
+            }
+            Action::Release { task, because, .. } => {
+                format!("release {}, {}", name(task), because.words(name))
+            }
         };
         self.say(&line);
     }

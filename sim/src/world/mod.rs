@@ -81,7 +81,9 @@ impl Setup {
     /// The named policy in a world without faults.
     pub fn plain(policy: &'static str, costs: Costs) -> Setup {
         Setup {
-            policy: Box::new(move || sched::policy::by_name(policy).expect("the name was checked at the door")),
+            policy: Box::new(move || {
+                sched::policy::by_name(policy).expect("the name was checked at the door")
+            }),
             settings: Settings::default(),
             costs,
             tier: Tier::Gate,
@@ -199,8 +201,12 @@ pub fn run(workload: &Workload, setup: Setup, mut progress: impl FnMut(usize)) -
 
 impl<'w> World<'w> {
     fn new(workload: &'w Workload, setup: Setup) -> World<'w> {
-        let device =
-            |memory: &u64| Device { memory_total: *memory, memory_used: 0, busy: Span::ZERO, last_reading: None };
+        let device = |memory: &u64| Device {
+            memory_total: *memory,
+            memory_used: 0,
+            busy: Span::ZERO,
+            last_reading: None,
+        };
         let mut world = World {
             workload,
             now: Instant::ZERO,
@@ -254,7 +260,13 @@ impl<'w> World<'w> {
             hold_max: None,
             managed: spec.managed,
         };
-        self.pods.push(Pod { name: spec.container.clone(), terms, paused: false, tasks_left: 1, gone: false });
+        self.pods.push(Pod {
+            name: spec.container.clone(),
+            terms,
+            paused: false,
+            tasks_left: 1,
+            gone: false,
+        });
         ContainerId(self.pods.len() as u32 - 1)
     }
 
