@@ -19,7 +19,10 @@ pub(crate) struct Daemon {
 pub(crate) fn shared() -> &'static Daemon {
     static SHARED: OnceLock<Daemon> = OnceLock::new();
     SHARED.get_or_init(|| match std::env::var("LEEWAY_TEST_DOCKER_HOST") {
-        Ok(host) => Daemon { host, directory: folder().keep() },
+        Ok(host) => {
+            output(script().arg("image").arg(&host));
+            Daemon { host, directory: folder().keep() }
+        }
         Err(_) => Daemon::start(),
     })
 }

@@ -1,7 +1,7 @@
 //! `leeway ps`: Docker's list of containers, with their deadlines.
 //!
 //! Everything printed is a template over the fields of a container, as in Docker: the table, too. A column that an agent
-//! knows about is one more field, and one more entry in [`table`].
+//! knows about is one more field, and one more entry in `table` below.
 
 mod fields;
 mod ports;
