@@ -1,10 +1,15 @@
 //! The command line: what a person types, checked once at the door, and handed to the crate that does it.
 
 pub mod commands;
+pub mod docker;
+pub mod failure;
+pub mod overrides;
+pub mod own;
 mod refusal;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use docker::globals::{self, Globals};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -12,18 +17,36 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "leeway", version, max_term_width = 110, arg_required_else_help = true)]
 struct Leeway {
+    #[command(flatten)]
+    docker: Globals,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Create and run a container, with a deadline
+    Run(commands::run::Words),
+    /// Create a container, with a deadline
+    Create(commands::run::Words),
+    Ps(commands::ps::Ps),
+    Deadline(commands::deadline::Deadline),
     Sim(commands::sim::Sim),
+    Plugin(commands::plugin::Plugin),
+    Completions(commands::completions::Completions),
+    #[command(hide = true)]
+    Man(commands::completions::Man),
+    /// What Docker asks of every plugin
+    #[command(hide = true, name = "docker-cli-plugin-metadata")]
+    PluginMetadata,
+    /// Pass the end of `docker` on to the process that started us
+    #[command(hide = true, name = docker::relay::COMMAND)]
+    Relay,
 }
 
 /// Runs one command line. Exit codes: 0 done, 1 failed, 2 the command line or an input was not understood.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let leeway = match Leeway::try_parse_from(arguments) {
+    let leeway = match Leeway::try_parse_from(globals::for_clap(arguments)) {
         Ok(leeway) => leeway,
         Err(refusal) => {
             // Help and version are refusals to clap too; they print to stdout and exit with 0.
@@ -35,15 +58,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(refusal.exit_code() as u8);
         }
     };
+    let docker = &leeway.docker;
     let outcome = match leeway.command {
+        Command::Run(words) => words.run(docker),
+        Command::Create(words) => words.create(docker),
+        Command::Ps(ps) => ps.run(docker),
+        Command::Deadline(deadline) => deadline.run(docker),
         Command::Sim(sim) => sim.run(),
+        Command::Plugin(plugin) => plugin.run(docker),
+        Command::Completions(completions) => completions.run(Leeway::command()),
+        Command::Man(man) => man.run(Leeway::command()),
+        Command::Relay => docker::relay::run(),
+        Command::PluginMetadata => commands::plugin::metadata(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            let misunderstood = error.chain().any(<dyn std::error::Error>::is::<Misunderstood>);
-            ExitCode::from(if misunderstood { 2 } else { 1 })
+            ExitCode::from(failure::help_and_exit_code(&error))
         }
     }
 }

@@ -79,8 +79,30 @@ mod tests {
     fn anything_else_is_refused_by_name() {
         #[rustfmt::skip]
         let refused = [
-            "", "0", "0s", "0h0m", "-1", "+1", "abc", "1e99", "25h", "86401", "1.5s", " 2s", "2s ", "2 s", "s",
-            "1m30", "30s1m", "1s1s", "2S", "2d", "٢s", "99999999999999999999", "99999999999999999999h", "1m-3s",
+            "",
+            "0",
+            "0s",
+            "0h0m",
+            "-1",
+            "+1",
+            "abc",
+            "1e99",
+            "25h",
+            "86401",
+            "1.5s",
+            " 2s",
+            "2s ",
+            "2 s",
+            "s",
+            "1m30",
+            "30s1m",
+            "1s1s",
+            "2S",
+            "2d",
+            "٢s",
+            "99999999999999999999",
+            "99999999999999999999h",
+            "1m-3s",
         ];
         for text in refused {
             let error = parse(text).expect_err(text).to_string();

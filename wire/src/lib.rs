@@ -1,5 +1,8 @@
 //! Every type and layout that leaves a process. Keys may be added, none renamed.
 
 pub mod bytes;
+pub mod deadlines;
 pub mod duration;
+pub mod labels;
+pub mod ps;
 pub mod sim;
