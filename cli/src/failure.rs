@@ -2,8 +2,6 @@
 //!
 //! It sits at the end of an error's chain, so `error:` prints the attempts and then this, and `help:` follows.
 
-use crate::Misunderstood;
-
 /// The command did what it could, and failed.
 const FAILED: u8 = 1;
 /// The command line or an input was not understood.
@@ -55,6 +53,5 @@ pub(crate) fn help_and_exit_code(error: &anyhow::Error) -> u8 {
     if let Some(help) = failure.and_then(|failure| failure.help.as_deref()) {
         eprintln!("help: {help}");
     }
-    let misunderstood = error.chain().any(<dyn std::error::Error>::is::<Misunderstood>);
-    failure.map_or(if misunderstood { MISUNDERSTOOD } else { FAILED }, |failure| failure.exit)
+    failure.map_or(FAILED, |failure| failure.exit)
 }

@@ -79,15 +79,3 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     }
 }
-
-/// Input that was not understood: exit code 2, as for a wrong command line.
-#[derive(Debug)]
-pub struct Misunderstood(pub String);
-
-impl std::fmt::Display for Misunderstood {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Misunderstood {}

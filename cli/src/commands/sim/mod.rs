@@ -4,7 +4,7 @@ mod picture;
 mod table;
 mod timeline;
 
-use crate::Misunderstood;
+use crate::failure::Failure;
 use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -159,13 +159,13 @@ fn progress_bar(tasks: usize) -> ProgressBar {
 
 fn read(path: &Path) -> anyhow::Result<(String, String)> {
     let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Misunderstood(format!("could not read {}: {error}", path.display())))?;
+    let text = text.map_err(|error| Failure::input(format!("could not read {}: {error}", path.display())))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok((name, text))
 }
 
 fn wrong(path: &Path, error: &dyn std::error::Error) -> anyhow::Error {
-    Misunderstood(format!("{}: {error}", path.display())).into()
+    Failure::input(format!("{}: {error}", path.display())).into()
 }
 
 fn policies(name: &str) -> Result<Policies, String> {
