@@ -88,17 +88,25 @@ impl Sim {
             std::fs::write(path, picture)
                 .with_context(|| format!("could not draw into {}", path.display()))?;
         }
+        super::print_all(self.told(&report, &workload, &outcomes)?.as_bytes())
+    }
+
+    fn told(
+        &self,
+        report: &SimReport,
+        workload: &Workload,
+        outcomes: &[(&'static str, Outcome)],
+    ) -> anyhow::Result<String> {
         if self.json {
-            println!("{}", serde_json::to_string(&report)?);
-            return Ok(());
+            return Ok(serde_json::to_string(report)? + "\n");
         }
-        print!("{}", table::of(&report));
+        let mut text = table::of(report);
         if self.timeline {
-            for (name, outcome) in &outcomes {
-                print!("\n{}", timeline::of(name, &workload, outcome));
+            for (name, outcome) in outcomes {
+                text += &format!("\n{}", timeline::of(name, workload, outcome));
             }
         }
-        Ok(())
+        Ok(text)
     }
 
     fn workload(&self) -> anyhow::Result<Workload> {
