@@ -123,6 +123,15 @@ fn a_story_is_told_as_table_timeline_and_picture() {
 }
 
 #[test]
+fn the_picture_in_the_readme_is_what_the_command_draws() {
+    let picture = Scratch::new("paper.svg", "");
+    printed(&["--preset", "paper", "--svg", picture.path()]);
+    let drawn = std::fs::read_to_string(&picture.0).expect("the picture was drawn");
+    let shown = include_str!("../../docs/paper.svg");
+    assert!(drawn == shown, "draw it anew: leeway sim --preset paper --svg docs/paper.svg");
+}
+
+#[test]
 fn arrivals_are_read_from_a_trace() {
     let trace = Scratch::new(
         "trace.csv",
