@@ -22,7 +22,7 @@ impl Policy for EarliestDeadline {
             let candidates = scene.candidates.iter().filter(|candidate| candidate.contends || !contends);
             candidates.filter_map(|candidate| Some((candidate.due()?, candidate.task.id))).min()
         };
-        let someone_contends = scene.candidates.iter().any(|candidate| candidate.contends);
+        let someone_contends = scene.someone_contends;
         match due_first(someone_contends) {
             Some(first) => hold_behind(scene, first, &mut judgement),
             None => {
@@ -43,7 +43,7 @@ fn hold_behind(
     first: (crate::time::Instant, crate::task::TaskId),
     judgement: &mut Judgement,
 ) {
-    for candidate in scene.candidates.iter().filter(|candidate| scene.worth_holding(candidate)) {
+    for candidate in scene.candidates.iter().filter(|candidate| scene.may_hold(candidate)) {
         match candidate.due() {
             Some(due) if (due, candidate.task.id) > first => {
                 judgement.hold(candidate, Reason::DueSooner(first.1));

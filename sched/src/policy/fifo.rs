@@ -30,7 +30,7 @@ impl Policy for Fifo {
         for candidate in waiting.iter().skip(enters) {
             judgement.hold(candidate, full.unwrap_or(Reason::CameLater(first)));
         }
-        if full == Some(Reason::MemoryFull) && running.len() > 1 {
+        if full == Some(Reason::MemoryFull) && running.len() > 1 && has_shown(scene) {
             let last = running.iter().max_by_key(|candidate| (candidate.task.free_since, candidate.task.id));
             if let Some(last) = last {
                 judgement.hold(last, Reason::MemoryFull);
@@ -38,6 +38,15 @@ impl Policy for Fifo {
         }
         judgement
     }
+}
+
+/// Whether the reading shows what the last task made to wait for memory has brought: one at a time, as
+/// with letting in.
+fn has_shown(scene: &Scene<'_>) -> bool {
+    let waits = |candidate: &&Candidate<'_>| candidate.task.reason == Some(Reason::MemoryFull);
+    let last = scene.candidates.iter().filter(waits).filter_map(|candidate| candidate.task.held_since).max();
+    let read_at = scene.gpu.reading.map(|(at, _)| at);
+    last.is_none_or(|last| read_at.is_some_and(|at| at.since(last) >= scene.settings.fifo.fresh_after))
 }
 
 /// Why nobody is let in, and whether somebody is.

@@ -40,7 +40,7 @@ impl Policy for LeastSlack {
             .iter()
             .filter(|candidate| candidate.due().is_none() || yielding.contains(&candidate.task.id))
             .collect();
-        let someone_contends = scene.candidates.iter().any(|candidate| candidate.contends);
+        let someone_contends = scene.someone_contends;
         match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
             Some((due, first)) => {
                 hold_later_dues(scene, (*due, first.task.id), &by_due, &mut judgement);
@@ -83,7 +83,7 @@ fn hold_later_dues(
     judgement: &mut Judgement,
 ) {
     let later = by_due.iter().filter(|(due, candidate)| (*due, candidate.task.id) > first);
-    for (_, candidate) in later.filter(|(_, candidate)| scene.worth_holding(candidate)) {
+    for (_, candidate) in later.filter(|(_, candidate)| scene.may_hold(candidate)) {
         judgement.hold(candidate, Reason::DueSooner(first.1));
     }
 }
@@ -112,7 +112,7 @@ fn hold_the_rest(
         judgement.wake_at(Some(scene.now + spare));
         return;
     }
-    for candidate in rest.iter().filter(|candidate| scene.worth_holding(candidate)) {
+    for candidate in rest.iter().filter(|candidate| scene.may_hold(candidate)) {
         let because = if yielding.contains(&candidate.task.id) {
             Reason::CannotMakeIt(first)
         } else {

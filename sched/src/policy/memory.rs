@@ -77,12 +77,13 @@ fn set_aside(scene: &Scene<'_>, memory_used: u64, others: u64) -> u64 {
     let let_in = scene.candidates.iter().filter(|candidate| candidate.task.admitted);
     let (mut used_by_them, mut reserved) = (0_u64, 0_u64);
     for candidate in let_in {
-        used_by_them += candidate.task.memory;
-        reserved += need(candidate).unwrap_or(0).max(candidate.task.memory);
+        // What a tenant asks for is a number it chose: no sum of such numbers may overflow.
+        used_by_them = used_by_them.saturating_add(candidate.task.memory);
+        reserved = reserved.saturating_add(need(candidate).unwrap_or(0).max(candidate.task.memory));
     }
     // Contexts, other users and processes not seen yet show only in the sum the GPU reports.
-    let unexplained = memory_used.saturating_sub(used_by_them + others);
-    reserved + others + unexplained
+    let unexplained = memory_used.saturating_sub(used_by_them.saturating_add(others));
+    reserved.saturating_add(others).saturating_add(unexplained)
 }
 
 /// What it will need in all, as far as anybody knows.

@@ -64,6 +64,8 @@ pub struct Scene<'a> {
     pub gpu: &'a Gpu,
     /// The tasks we may hold and that could run if we let them, in the order they started.
     pub candidates: Vec<Candidate<'a>>,
+    /// Whether one of them needs the GPU now.
+    pub someone_contends: bool,
 }
 
 /// A task and what is expected of it.
@@ -95,6 +97,22 @@ impl Scene<'_> {
             && candidate.forecast.upper <= self.settings.small_task()
             && candidate.served <= self.settings.small_task();
         !small
+    }
+
+    /// The scene without some of its tasks.
+    #[must_use]
+    pub fn without(mut self, out: impl Fn(TaskId) -> bool) -> Self {
+        self.candidates.retain(|candidate| !out(candidate.task.id));
+        self.someone_contends = self.candidates.iter().any(|candidate| candidate.contends);
+        self
+    }
+
+    /// Whether to hold a task behind another. While nobody needs the GPU, nobody is newly held, but for
+    /// tasks that have not launched yet: of those that start together, all but the first ask once at their
+    /// gate, or they would all launch within the same microseconds and share the GPU for a whole kernel.
+    pub fn may_hold(&self, candidate: &Candidate<'_>) -> bool {
+        let asks_once = !candidate.task.launched || candidate.task.is_gripped();
+        self.worth_holding(candidate) && (self.someone_contends || asks_once)
     }
 
     /// When the next task that drained stops counting as needing the GPU.

@@ -9,7 +9,7 @@ use crate::task::Grip;
 pub(super) fn take_turns(scene: &Scene<'_>, members: &[&Candidate<'_>], judgement: &mut Judgement) {
     let Some(current) = whose_turn(scene, members) else { return };
     let others = members.iter().filter(|member| member.task.id != current.task.id);
-    for other in others.filter(|other| scene.worth_holding(other)) {
+    for other in others.filter(|other| scene.may_hold(other)) {
         judgement.hold(other, Reason::NotItsTurn(current.task.id));
         if other.contends {
             judgement.wake_at(Some(turn_ends(scene, current)).filter(|end| *end > scene.now));

@@ -3,9 +3,10 @@
 use super::Scheduler;
 use crate::action::Reason;
 use crate::fact::GpuId;
-use crate::policy::{Candidate, Scene, memory};
+use crate::policy::{Candidate, Judgement, Scene, memory};
 use crate::task::{Gate, Task, TaskId};
 use crate::time::{Instant, Span};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// What one task should do.
@@ -27,28 +28,31 @@ pub(super) struct Verdicts {
     pub wake: Option<Instant>,
     /// When a task that had waited long was last given a while.
     granted_at: Option<Instant>,
+    /// Who is given the next while.
+    most_patient: Option<TaskId>,
 }
 
 impl Verdicts {
     /// Memory first, then the policy.
     pub(super) fn of(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Verdicts {
-        let mut verdicts = Verdicts { holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None };
+        let mut verdicts = Verdicts { holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None, most_patient: None };
         let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
         verdicts.granted_at = known.granted_at;
         let candidates = candidates(scheduler, now, gpu);
-        let theirs: u64 = candidates.iter().map(|candidate| candidate.task.memory).sum();
-        let others = scheduler.tracker.memory_on(gpu) - theirs;
-        let mut scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates };
+        let theirs = candidates.iter().fold(0_u64, |sum, candidate| sum.saturating_add(candidate.task.memory));
+        let others = scheduler.tracker.memory_on(gpu).saturating_sub(theirs);
+        let someone_contends = candidates.iter().any(|candidate| candidate.contends);
+        let scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates, someone_contends };
         let memory = memory::review(&scene, others);
         verdicts.admitted = memory.admitted;
         let mut holds: Vec<_> =
             memory.holds.into_iter().map(|(id, because)| (id, Gate::Allocations, because)).collect();
         holds.sort_unstable_by_key(|(id, ..)| *id);
         // Who waits for memory cannot run, so nobody need wait for it.
-        let lacks_memory = |id: &TaskId| holds.binary_search_by_key(id, |(id, ..)| *id).is_ok();
-        scene.candidates.retain(|candidate| !lacks_memory(&candidate.task.id));
+        let scene = scene.without(|task| holds.binary_search_by_key(&task, |(id, ..)| *id).is_ok());
         let judgement = policy.judge(&scene);
+        verdicts.most_patient = most_patient(&scene, &judgement);
         holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, Gate::Launches, because)));
         holds.sort_unstable_by_key(|(id, ..)| *id);
         verdicts.holds = holds;
@@ -73,7 +77,7 @@ impl Verdicts {
             self.wake_at(spared);
             return run(task.reason.unwrap_or(Reason::ItsTurn));
         }
-        match self.patience_ends(scheduler, task, gate, because) {
+        match self.patience_ends(scheduler, task, gate) {
             Some((ends, because, grant)) if ends <= now => {
                 self.granted_at = Some(now);
                 self.wake_at(Some(now + grant));
@@ -101,15 +105,17 @@ impl Verdicts {
         scheduler: &Scheduler,
         task: &Task,
         gate: Gate,
-        because: Reason,
     ) -> Option<(Instant, Reason, Span)> {
         let since = task.held_since?;
         let settings = &scheduler.settings;
-        let hold_max = scheduler.tracker.terms_of(task).hold_max.unwrap_or(settings.hold_max);
+        let own = scheduler.tracker.terms_of(task).hold_max;
+        let hold_max = own.unwrap_or(settings.hold_max);
         let expires = (since + hold_max, Reason::HoldExpired(hold_max), settings.turn);
-        let ages =
-            matches!(because, Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_));
-        if gate == Gate::Allocations || !ages {
+        if gate == Gate::Allocations {
+            // Let go without memory it would fail, which no setting of ours is worth; the container's own is.
+            return own.map(|_| expires);
+        }
+        if self.most_patient != Some(task.id) {
             return Some(expires);
         }
         // One at a time, or many patient tasks together would take the GPU from the urgent one.
@@ -117,6 +123,17 @@ impl Verdicts {
         let aged = (next_grant, Reason::WaitedLong(settings.patience), settings.grant);
         Some(if aged.0 < expires.0 { aged } else { expires })
     }
+}
+
+/// Of the tasks that wait because others have a deadline to make, the one that has waited longest.
+fn most_patient(scene: &Scene<'_>, judgement: &Judgement) -> Option<TaskId> {
+    let ages = |because: &Reason| {
+        matches!(because, Reason::HasADeadline(_) | Reason::SlackIsThin(..) | Reason::CannotMakeIt(_))
+    };
+    let aging: BTreeSet<TaskId> =
+        judgement.holds.iter().filter(|(_, because)| ages(because)).map(|(id, _)| *id).collect();
+    let waiting = scene.candidates.iter().map(|candidate| candidate.task).filter(|task| aging.contains(&task.id));
+    waiting.filter_map(|task| Some((task.held_since?, task.id))).min().map(|(_, id)| id)
 }
 
 /// The tasks on a GPU that are ours to hold.

@@ -173,7 +173,8 @@ impl Tracker {
 
     /// GPU memory that known processes have on one GPU, whether or not they are in a task.
     pub fn memory_on(&self, gpu: GpuId) -> u64 {
-        self.usages.iter().filter(|((_, on), _)| *on == gpu).map(|(_, usage)| usage.memory).sum()
+        let here = self.usages.iter().filter(|((_, on), _)| *on == gpu);
+        here.fold(0, |sum, (_, usage)| sum.saturating_add(usage.memory))
     }
 
     /// One GPU.

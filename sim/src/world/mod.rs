@@ -1,7 +1,7 @@
 //! The made-up world: GPUs, processes, and between them and the scheduler the delays and faults of a
 //! real node.
 //!
-//! Units: time in microseconds, work in thousandths of that. Between two events everything flows at a
+//! Units: time in microseconds, work in millionths of that. Between two events everything flows at a
 //! constant rate: a host phase at full speed, copies sharing the link, kernels sharing the GPU by time
 //! slicing, at its cost. The loop jumps from event to event, so a run depends on its input alone.
 

@@ -4,8 +4,8 @@ use crate::workload::{Phases, TaskSpec};
 use sched::task::Gate;
 use sched::{ContainerId, Instant, Process, Span};
 
-/// Work is counted in thousandths of a microsecond, so that time slicing divides it fairly.
-pub(super) const WORK_PER_US: u64 = 1000;
+/// Work is counted in millionths of a microsecond, so that time slicing among thousands divides it fairly.
+pub(super) const WORK_PER_US: u64 = 1_000_000;
 
 /// Where a process is in its phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

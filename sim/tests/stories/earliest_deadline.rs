@@ -55,8 +55,8 @@ fn work_already_queued_cannot_be_called_back() {
         &expect![[r#"
             0s       deep arrives
             10ms     infer arrives; hold deep, infer is due sooner
-            32.523ms infer done, 77.477ms float; release deep
-            92.523ms deep done, 807.477ms float
+            32.501ms infer done, 77.499ms float; release deep
+            92.501ms deep done, 807.499ms float
         "#]],
     );
 }
@@ -102,8 +102,8 @@ fn tasks_without_a_deadline_take_turns() {
             0s       one arrives; two arrives; hold two, it is the turn of one
             1s       hold one, it is the turn of two; release two
             2s       release one; hold two, it is the turn of one
-            2.284s   two done
-            3.157s   one done
+            2.281s   two done
+            3.156s   one done
         "#]],
     );
 }

@@ -13,7 +13,7 @@ fn none_touches_nothing() {
         &expect![[r#"
             0s       a arrives; b arrives
             60.001ms a misses its deadline
-            112.615ms a done, 52.615ms late; b done
+            112.505ms a done, 52.505ms late; b done
         "#]],
     );
 }

@@ -12,7 +12,7 @@ fn the_first_runs_and_all_others_wait_at_once() {
          0ms  c  work 600ms  memory 1GiB",
         &expect![[r#"
             0s       a arrives; b arrives; c arrives; hold b, a came first; hold c, a came first
-            623.784ms a done; release b
+            623.751ms a done; release b
             1.213s   b done; release c
             1.803s   c done
         "#]],
@@ -30,9 +30,9 @@ fn while_the_core_is_not_full_tasks_are_let_in_one_by_one() {
             0s       a arrives; b arrives; c arrives; hold b, a came first; hold c, a came first
             200ms    release b
             400ms    release c
-            649.836ms a done
-            769.09ms b done
-            908.908ms c done
+            649.555ms a done
+            768.814ms b done
+            908.271ms c done
         "#]],
     );
 }

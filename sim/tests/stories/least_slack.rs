@@ -29,10 +29,10 @@ fn the_one_with_the_most_work_left_yields_so_that_the_others_make_it() {
         &expect![[r#"
             0s       large arrives
             20ms     one arrives; two arrives; hold large, it cannot make its deadline any more and yields to one; hold two, one is due sooner
-            62.523ms one done, 77.477ms float; release two
-            82.523ms two done, 57.477ms float; release large
+            62.501ms one done, 77.499ms float; release two
+            82.501ms two done, 57.499ms float; release large
             130.001ms large misses its deadline
-            162.523ms large done, 32.523ms late
+            162.501ms large done, 32.501ms late
         "#]],
     );
 }
@@ -45,9 +45,9 @@ fn a_first_run_is_never_given_up() {
          0ms  good     work  30ms  expect 30ms  due 300ms",
         &expect![[r#"
             0s       unknown arrives; good arrives; hold good, unknown is due sooner
-            50.001ms unknown misses its deadline; hold unknown, good has only 230.009ms to spare; release good
-            73.16ms  good done, 226.84ms float; release unknown
-            133.16ms unknown done, 83.16ms late
+            50.001ms unknown misses its deadline; hold unknown, good has only 229.999ms to spare; release good
+            73.127ms good done, 226.873ms float; release unknown
+            133.127ms unknown done, 83.127ms late
         "#]],
     );
 }
@@ -61,8 +61,8 @@ fn background_work_runs_beside_a_task_with_slack_to_spare() {
         &expect![[r#"
             0s       train arrives
             20ms     relaxed arrives
-            65.046ms relaxed done, 854.954ms float
-            85.046ms train done
+            65.002ms relaxed done, 854.998ms float
+            85.002ms train done
         "#]],
     );
 }
@@ -90,8 +90,8 @@ fn the_deadline_orders_and_slack_does_not_so_nobody_overtakes_twice() {
          0ms  long   work 80ms  expect 80ms  due 110ms",
         &expect![[r#"
             0s       short arrives; long arrives; hold long, short is due sooner
-            32.523ms short done, 67.477ms float; release long
-            102.523ms long done, 7.477ms float
+            32.501ms short done, 67.499ms float; release long
+            102.501ms long done, 7.499ms float
         "#]],
     );
 }
