@@ -5,6 +5,8 @@
 //! how long anyone may be kept waiting, and what to do when an answer does not come.
 
 mod settings;
+#[cfg(test)]
+mod stories;
 mod verdict;
 
 pub use settings::{FifoSettings, Settings};
