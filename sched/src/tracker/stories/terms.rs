@@ -22,6 +22,7 @@ fn a_container_that_is_told_of_late_owns_its_task_and_its_gpu() {
     assert_eq!(watch.tracker.terms_of(watch.task(1)), Terms::UNMANAGED);
     watch.hears(10, on_terms(1, terms(Mode::Process, 80)));
     assert_eq!(watch.tracker.terms_of(watch.task(1)), terms(Mode::Process, 80));
+    assert_eq!(watch.container(1).gpu, Some(GPU));
     assert_eq!(watch.hears(60, exits(1)), "1 ends at 60ms, 20ms float");
     assert_eq!(watch.container(1).hits, 1);
 }
