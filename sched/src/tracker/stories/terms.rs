@@ -86,6 +86,7 @@ fn a_longer_deadline_takes_a_miss_back_until_it_passes_too() {
     assert_eq!(watch.waits(120), "1 misses at 100ms");
     watch.hears(130, on_terms(1, terms(Mode::Process, 200)));
     assert!(!watch.task(1).missed);
+    assert_eq!(watch.container(1).latest, None);
     assert_eq!(watch.waits(200), "");
     assert_eq!(watch.waits(201), "1 misses at 200ms");
     assert!(watch.container(1).latest.is_some_and(|latest| latest.missed));
