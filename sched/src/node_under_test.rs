@@ -135,10 +135,10 @@ impl Desk {
         Desk { scheduler: Scheduler::new(settings, policy) }
     }
 
-    /// Process 1 of container 1 is due in a second, process 2 of container 2 in two; both are busy.
+    /// Process 1 of container 1 is due in ten seconds, process 2 of container 2 in twenty; both are busy.
     pub(crate) fn with_two_deadlines(policy: &str) -> Desk {
         let mut desk = Desk::new(policy);
-        for (number, deadline_ms) in [(1, 1_000), (2, 2_000)] {
+        for (number, deadline_ms) in [(1, 10_000), (2, 20_000)] {
             desk.hears(0, on_terms(number, terms(Mode::Process, deadline_ms)));
             desk.hears(0, arrives(number, number));
             desk.hears(0, submits(number));
