@@ -108,8 +108,7 @@ impl Scheduler {
         if self.requests > asked_before {
             verdicts.wake_at(Some(now + self.settings.answer_max));
         }
-        // Deciding again at the same moment, with nothing learnt, would decide the same.
-        verdicts.wake.filter(|moment| *moment > now)
+        verdicts.wake
     }
 
     /// Whether anything must be noted or done for a task to do as it should.

@@ -64,6 +64,7 @@ fn a_hold_whose_answer_is_lost_is_asked_for_again() {
     assert_eq!(desk.decides(999), "");
     assert_eq!(desk.wakes_at(), Some(ms(1_000)));
     assert_eq!(desk.decides(1_000), "#2 hold 2 at launches: 1 is due sooner");
+    assert_eq!(desk.wakes_at(), Some(ms(2_000)));
     desk.hears(1_001, answers(1, Outcome::Held));
     assert!(matches!(desk.task(2).grip, Grip::Holding(..)));
 }
@@ -77,6 +78,7 @@ fn a_release_that_failed_or_got_lost_is_asked_for_again() {
     assert_eq!(desk.decides(20), "");
     assert_eq!(desk.wakes_at(), Some(ms(1_010)));
     assert_eq!(desk.decides(1_010), "#3 release 2: nobody is ahead of it");
+    assert_eq!(desk.decides(2_010), "#4 release 2: nobody is ahead of it");
 }
 
 #[test]

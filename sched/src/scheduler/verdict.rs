@@ -19,6 +19,7 @@ pub(super) enum Want {
 
 /// Who should wait on one GPU.
 pub(super) struct Verdicts {
+    now: Instant,
     /// Sorted by task.
     holds: Vec<(TaskId, Gate, Reason)>,
     /// Who may allocate from now on.
@@ -32,7 +33,8 @@ pub(super) struct Verdicts {
 impl Verdicts {
     /// Memory first, then the policy.
     pub(super) fn of(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Verdicts {
-        let mut verdicts = Verdicts { holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None };
+        let mut verdicts =
+            Verdicts { now, holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None };
         let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
         verdicts.granted_at = known.granted_at;
@@ -52,7 +54,7 @@ impl Verdicts {
         holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, Gate::Launches, because)));
         holds.sort_unstable_by_key(|(id, ..)| *id);
         verdicts.holds = holds;
-        verdicts.wake = judgement.wake;
+        verdicts.wake_at(judgement.wake);
         verdicts
     }
 
@@ -86,8 +88,11 @@ impl Verdicts {
         }
     }
 
+    /// Judging again at the same moment, with nothing learnt, would judge the same. A moment that has come
+    /// is left out before the least is taken, or it would hide the next one.
     pub(super) fn wake_at(&mut self, moment: Option<Instant>) {
-        self.wake = self.wake.into_iter().chain(moment).min();
+        let to_come = moment.filter(|moment| *moment > self.now);
+        self.wake = self.wake.into_iter().chain(to_come).min();
     }
 
     fn hold_of(&self, task: &Task) -> Option<(Gate, Reason)> {
