@@ -150,10 +150,6 @@ mod tests {
         desk
     }
 
-    fn complaint(words: &str) -> Option<String> {
-        Some(String::from(words))
-    }
-
     #[test]
     fn one_that_waits_behind_another_breaks_nothing() {
         let mut desk = desk(&[2], FOR_NOTHING);
@@ -163,7 +159,7 @@ mod tests {
 
     #[test]
     fn who_must_not_be_touched_is_not_held() {
-        let words = complaint("task 2 is held, and must not be touched");
+        let words = Some(String::from("task 2 is held, and must not be touched"));
         let mut unmanaged = desk(&[2], FOR_NOTHING);
         unmanaged.hears(2, on_terms(2, Terms::UNMANAGED));
         assert_eq!(unmanaged.broken(2), words);
@@ -178,7 +174,7 @@ mod tests {
         over.hears(0, submits(1));
         over.decides(0);
         over.hears(1, drains(1));
-        assert_eq!(over.broken(1), complaint("task 1 is held, and must not be touched"));
+        assert_eq!(over.broken(1), Some(String::from("task 1 is held, and must not be touched")));
     }
 
     #[test]
@@ -193,7 +189,7 @@ mod tests {
     fn nobody_is_held_without_a_reason() {
         let mut desk = desk(&[], FOR_NOTHING);
         desk.hears(2, stands(1));
-        assert_eq!(desk.broken(2), complaint("task 1 is held without a reason"));
+        assert_eq!(desk.broken(2), Some(String::from("task 1 is held without a reason")));
         desk.decides(2);
         assert_eq!(desk.broken(2), None);
     }
@@ -202,10 +198,10 @@ mod tests {
     fn nobody_is_held_beyond_its_longest_hold() {
         let held = desk(&[2], FOR_NOTHING);
         assert_eq!(held.broken(300_000), None);
-        assert_eq!(held.broken(300_001), complaint("task 2 is held beyond its longest hold of 5m"));
+        assert_eq!(held.broken(300_001), Some(String::from("task 2 is held beyond its longest hold of 5m")));
         let mut own = desk(&[2], FOR_NOTHING);
         own.hears(2, on_terms(2, Terms { hold_max: Some(ms(40)), ..terms(Mode::Process, 0) }));
-        assert_eq!(own.broken(41), complaint("task 2 is held beyond its longest hold of 40ms"));
+        assert_eq!(own.broken(41), Some(String::from("task 2 is held beyond its longest hold of 40ms")));
         own.decides(41);
         assert_eq!(own.broken(41), None);
     }
@@ -216,7 +212,7 @@ mod tests {
         desk.hears(2, on_terms(1, terms(Mode::Process, 50)));
         assert_eq!(desk.broken(50), None);
         let words = "task 1 is missed: false, with a float of Some(Span(-1000))";
-        assert_eq!(desk.broken(51), complaint(words));
+        assert_eq!(desk.broken(51), Some(String::from(words)));
         desk.decides(51);
         assert_eq!(desk.broken(51), None);
     }
@@ -225,7 +221,7 @@ mod tests {
     fn nobody_has_more_memory_than_its_peak() {
         let desk = desk(&[], FOR_NOTHING);
         let task = Task { memory: 2, memory_peak: 1, ..*desk.task(1) };
-        let words = complaint("task 1 has more memory than its peak");
+        let words = Some(String::from("task 1 has more memory than its peak"));
         assert_eq!(task_is_sound(&desk.scheduler, &task, at(1)), words);
     }
 
@@ -235,7 +231,7 @@ mod tests {
         desk.hears(2, stands(1));
         assert_eq!(desk.broken(2), None);
         desk.hears(3, stands(2));
-        assert_eq!(desk.broken(3), complaint("everybody on GPU 0 stands: Some(CoreFull)"));
+        assert_eq!(desk.broken(3), Some(String::from("everybody on GPU 0 stands: Some(CoreFull)")));
         // A task that is not ours and moves is somebody in front.
         desk.hears(4, arrives(3, 9));
         assert_eq!(desk.broken(4), None);
@@ -254,7 +250,7 @@ mod tests {
         let mut idle = desk(&[2], FOR_NOTHING);
         idle.hears(2, drains(1));
         assert_eq!(idle.broken(2), None);
-        let words = complaint("task 2 needs GPU 0, and nobody else does");
+        let words = Some(String::from("task 2 needs GPU 0, and nobody else does"));
         assert_eq!(idle.broken(3), words);
         let mut fifo = desk(&[2], Reason::CameLater(TaskId(1)));
         fifo.hears(2, drains(1));
@@ -270,6 +266,9 @@ mod tests {
         watch.tracker.ask_release(ask(8), TaskId(2), FOR_NOTHING);
         assert_eq!(requests_are_distinct(&watch.tracker), None);
         watch.tracker.ask_release(ask(7), TaskId(2), FOR_NOTHING);
-        assert_eq!(requests_are_distinct(&watch.tracker), complaint("request 7 was made for two tasks"));
+        assert_eq!(
+            requests_are_distinct(&watch.tracker),
+            Some(String::from("request 7 was made for two tasks"))
+        );
     }
 }
