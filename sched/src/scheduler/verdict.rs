@@ -69,11 +69,14 @@ impl Verdicts {
         let Some((gate, because)) = self.hold_of(task).filter(|_| ours && !task.over) else {
             return run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
         };
-        // It could not be held just now, or has been given a while.
-        let spared = task.unholdable_until.max(task.granted_until).filter(|until| *until > now);
-        if spared.is_some() {
-            self.wake_at(spared);
+        let lasts = |until: &Instant| *until > now;
+        if let Some(granted) = task.granted_until.filter(lasts) {
+            self.wake_at(Some(granted));
             return run(task.reason.unwrap_or(Reason::ItsTurn));
+        }
+        if let Some(unholdable) = task.unholdable_until.filter(lasts) {
+            self.wake_at(Some(unholdable));
+            return run(Reason::CouldNotBeHeld);
         }
         match self.patience_ends(scheduler, task, gate, because) {
             Some((ends, because, grant)) if ends <= now => {
