@@ -69,6 +69,8 @@ pub enum Reason {
     WaitedLong(Span),
     /// It was held as long as its longest hold.
     HoldExpired(Span),
+    /// It could not be held, and is not tried again for a while.
+    CouldNotBeHeld,
     /// Its container is being stopped.
     Stopping,
     /// It may not be touched any more.
@@ -100,6 +102,7 @@ impl Reason {
             Reason::ItsTurn => write!(words, "nobody is ahead of it"),
             Reason::WaitedLong(span) => write!(words, "it has waited {span}"),
             Reason::HoldExpired(span) => write!(words, "it was held for {span}, its longest hold"),
+            Reason::CouldNotBeHeld => write!(words, "it could not be held"),
             Reason::Stopping => write!(words, "its container is being stopped"),
             Reason::LeftAlone => write!(words, "it is not to be touched"),
         };

@@ -8,6 +8,7 @@ use crate::fact::GpuId;
 use crate::scheduler::Scheduler;
 use crate::task::{Gate, Grip, Task};
 use crate::time::{Instant, Span};
+use crate::tracker::Tracker;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -20,7 +21,7 @@ pub fn broken(scheduler: &Scheduler, now: Instant) -> Option<String> {
         .tasks()
         .find_map(|task| task_is_sound(scheduler, task, now))
         .or_else(|| tracker.gpus().find_map(|gpu| gpu_is_used(scheduler, gpu, now)))
-        .or_else(|| requests_are_distinct(scheduler))
+        .or_else(|| requests_are_distinct(tracker))
 }
 
 /// Rules about one task.
@@ -95,9 +96,9 @@ fn gate_of(task: &Task) -> Option<Gate> {
     }
 }
 
-fn requests_are_distinct(scheduler: &Scheduler) -> Option<String> {
+fn requests_are_distinct(tracker: &Tracker) -> Option<String> {
     let mut seen = BTreeSet::new();
-    for task in scheduler.tracker().tasks() {
+    for task in tracker.tasks() {
         if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip
             && !seen.insert(ask.request)
         {
@@ -105,4 +106,169 @@ fn requests_are_distinct(scheduler: &Scheduler) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::{ContainerId, Fact, Outcome, RequestId, Terms};
+    use crate::node_under_test::*;
+    use crate::policy::{Judgement, Policy, Scene};
+    use crate::scheduler::Settings;
+    use crate::task::{Ask, Mode, TaskId};
+    use alloc::boxed::Box;
+
+    /// Holds these tasks, always for the same reason.
+    struct Holds(&'static [u64], Reason);
+
+    impl Policy for Holds {
+        fn name(&self) -> &'static str {
+            "holds"
+        }
+
+        fn judge(&self, scene: &Scene<'_>) -> Judgement {
+            let chosen = scene.candidates.iter().filter(|candidate| self.0.contains(&candidate.task.id.0));
+            Judgement { holds: chosen.map(|chosen| (chosen.task.id, self.1)).collect(), wake: None }
+        }
+    }
+
+    const FOR_NOTHING: Reason = Reason::NotItsTurn(TaskId(9));
+
+    /// Two busy tasks, of which these are held.
+    fn desk(held: &'static [u64], because: Reason) -> Desk {
+        let mut desk = Desk::with(Settings::default(), Box::new(Holds(held, because)));
+        for number in [1, 2] {
+            desk.hears(0, on_terms(number, terms(Mode::Process, 0)));
+            desk.hears(0, arrives(number, number));
+            desk.hears(0, submits(number));
+        }
+        desk.decides(0);
+        for request in 1..=held.len() as u64 {
+            desk.hears(1, answers(request, Outcome::Held));
+        }
+        desk.decides(1);
+        desk
+    }
+
+    #[test]
+    fn one_that_waits_behind_another_breaks_nothing() {
+        let mut desk = desk(&[2], FOR_NOTHING);
+        desk.hears(2, stands(2));
+        assert_eq!(desk.broken(2), None);
+    }
+
+    #[test]
+    fn who_must_not_be_touched_is_not_held() {
+        let words = Some(String::from("task 2 is held, and must not be touched"));
+        let mut unmanaged = desk(&[2], FOR_NOTHING);
+        unmanaged.hears(2, on_terms(2, Terms::UNMANAGED));
+        assert_eq!(unmanaged.broken(2), words);
+        let mut stopping = desk(&[2], FOR_NOTHING);
+        stopping.hears(2, Fact::ContainerStopping(ContainerId(2)));
+        assert_eq!(stopping.broken(2), words);
+        stopping.decides(2);
+        assert_eq!(stopping.broken(2), None);
+        let mut over = Desk::with(Settings::default(), Box::new(Holds(&[1], FOR_NOTHING)));
+        over.hears(0, on_terms(1, terms(Mode::Burst, 0)));
+        over.hears(0, arrives(1, 1));
+        over.hears(0, submits(1));
+        over.decides(0);
+        over.hears(1, drains(1));
+        assert_eq!(over.broken(1), Some(String::from("task 1 is held, and must not be touched")));
+    }
+
+    #[test]
+    fn a_hold_that_outlives_a_pause_is_not_ours_to_lift() {
+        let mut paused = desk(&[2], FOR_NOTHING);
+        paused.hears(2, Fact::ContainerPaused(ContainerId(2)));
+        paused.hears(3, on_terms(2, Terms::UNMANAGED));
+        assert_eq!(paused.broken(400_000), None);
+    }
+
+    #[test]
+    fn nobody_is_held_without_a_reason() {
+        let mut desk = desk(&[], FOR_NOTHING);
+        desk.hears(2, stands(1));
+        assert_eq!(desk.broken(2), Some(String::from("task 1 is held without a reason")));
+        desk.decides(2);
+        assert_eq!(desk.broken(2), None);
+    }
+
+    #[test]
+    fn nobody_is_held_beyond_its_longest_hold() {
+        let held = desk(&[2], FOR_NOTHING);
+        assert_eq!(held.broken(300_000), None);
+        assert_eq!(held.broken(300_001), Some(String::from("task 2 is held beyond its longest hold of 5m")));
+        let mut own = desk(&[2], FOR_NOTHING);
+        own.hears(2, on_terms(2, Terms { hold_max: Some(ms(40)), ..terms(Mode::Process, 0) }));
+        assert_eq!(own.broken(41), Some(String::from("task 2 is held beyond its longest hold of 40ms")));
+        own.decides(41);
+        assert_eq!(own.broken(41), None);
+    }
+
+    #[test]
+    fn a_miss_is_known_at_the_moment_it_happens() {
+        let mut desk = desk(&[], FOR_NOTHING);
+        desk.hears(2, on_terms(1, terms(Mode::Process, 50)));
+        assert_eq!(desk.broken(50), None);
+        let words = "task 1 is missed: false, with a float of Some(Span(-1000))";
+        assert_eq!(desk.broken(51), Some(String::from(words)));
+        desk.decides(51);
+        assert_eq!(desk.broken(51), None);
+    }
+
+    #[test]
+    fn nobody_has_more_memory_than_its_peak() {
+        let desk = desk(&[], FOR_NOTHING);
+        let task = Task { memory: 2, memory_peak: 1, ..*desk.task(1) };
+        let words = Some(String::from("task 1 has more memory than its peak"));
+        assert_eq!(task_is_sound(&desk.scheduler, &task, at(1)), words);
+    }
+
+    #[test]
+    fn somebody_on_the_gpu_moves() {
+        let mut desk = desk(&[1, 2], Reason::CoreFull);
+        desk.hears(2, stands(1));
+        assert_eq!(desk.broken(2), None);
+        desk.hears(3, stands(2));
+        assert_eq!(desk.broken(3), Some(String::from("everybody on GPU 0 stands: Some(CoreFull)")));
+        // A task that is not ours and moves is somebody in front.
+        desk.hears(4, arrives(3, 9));
+        assert_eq!(desk.broken(4), None);
+    }
+
+    #[test]
+    fn who_lacks_memory_may_wait_for_one_that_has_left() {
+        let mut desk = desk(&[1, 2], Reason::NoMemory { need: 2, free: 1 });
+        desk.hears(2, stands(1));
+        desk.hears(2, stands(2));
+        assert_eq!(desk.broken(2), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_does_not_need_the_gpu() {
+        let mut idle = desk(&[2], FOR_NOTHING);
+        idle.hears(2, drains(1));
+        assert_eq!(idle.broken(2), None);
+        let words = Some(String::from("task 2 needs GPU 0, and nobody else does"));
+        assert_eq!(idle.broken(3), words);
+        let mut fifo = desk(&[2], Reason::CameLater(TaskId(1)));
+        fifo.hears(2, drains(1));
+        assert_eq!(fifo.broken(3), None);
+    }
+
+    #[test]
+    fn a_request_is_made_for_one_task() {
+        let mut watch = Watch::new();
+        watch.hears_all(0, [arrives(1, 1), arrives(2, 2)]);
+        let ask = |request| Ask { request: RequestId(request), at: at(0) };
+        watch.tracker.ask_hold(ask(7), TaskId(1), Gate::Launches, FOR_NOTHING);
+        watch.tracker.ask_release(ask(8), TaskId(2), FOR_NOTHING);
+        assert_eq!(requests_are_distinct(&watch.tracker), None);
+        watch.tracker.ask_release(ask(7), TaskId(2), FOR_NOTHING);
+        assert_eq!(
+            requests_are_distinct(&watch.tracker),
+            Some(String::from("request 7 was made for two tasks"))
+        );
+    }
 }

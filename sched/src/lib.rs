@@ -39,6 +39,9 @@ pub mod admission;
 
 pub mod placement;
 
+#[cfg(test)]
+mod node_under_test;
+
 pub use action::{Action, Reason};
 pub use fact::{ContainerId, Fact, GpuId, Outcome, Process, Reading, RequestId, Terms};
 pub use scheduler::{Scheduler, Settings};

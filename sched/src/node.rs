@@ -150,6 +150,9 @@ fn float_least(residents: &[Resident]) -> Float {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::{ContainerId, Fact};
+    use crate::node_under_test::*;
+    use crate::task::Mode;
     use alloc::string::ToString;
 
     const QUIET: Reading = Reading { core_permille: 300, memory_used: 4, memory_total: 24 };
@@ -196,6 +199,58 @@ mod tests {
         assert!(!report(1, &full, &[]).state.provisionable_when_busy());
         let training = report(1, &Reading { core_permille: CORE_FULL_PERMILLE, ..QUIET }, &[]).state;
         assert!(!training.provisionable() && training.provisionable_when_busy());
+    }
+
+    #[test]
+    fn a_container_is_a_resident_of_the_gpu_of_its_latest_task() {
+        let mut watch = Watch::new();
+        watch.hears(0, on_terms(1, terms(Mode::Process, 100)));
+        watch.hears(0, on_terms(2, terms(Mode::Process, 0)));
+        assert!(residents(&watch.tracker, GPU).is_empty());
+        watch.hears(0, arrives(1, 1));
+        let first_run = Resident { deadline: Some(ms(100)), ..Resident::default() };
+        assert_eq!(residents(&watch.tracker, GPU), [first_run]);
+        watch.hears(40, exits(1));
+        // One run of 40 ms: the upper forecast is half as much again.
+        let measured =
+            Resident { forecast: Some(ms(60)), latest_float: Some(ms(60)), missed: false, ..first_run };
+        assert_eq!(residents(&watch.tracker, GPU), [measured]);
+        let other = GpuId(1);
+        watch.hears(50, arrives_on(2, 1, other));
+        assert!(residents(&watch.tracker, GPU).is_empty());
+        assert_eq!(residents(&watch.tracker, other), [measured]);
+        watch.hears(60, arrives(3, 2));
+        assert_eq!(residents(&watch.tracker, GPU), [Resident::default()]);
+    }
+
+    #[test]
+    fn a_resident_has_missed_from_the_moment_on_until_its_next_task() {
+        let mut watch = Watch::new();
+        watch.hears(0, on_terms(1, terms(Mode::Process, 100)));
+        watch.hears(0, arrives(1, 1));
+        let missed = |watch: &Watch| residents(&watch.tracker, GPU)[0].missed;
+        watch.waits(100);
+        assert!(!missed(&watch));
+        watch.waits(101);
+        assert!(missed(&watch));
+        watch.hears(150, exits(1));
+        assert!(missed(&watch));
+        assert_eq!(residents(&watch.tracker, GPU)[0].latest_float, Some(ms(-50)));
+        watch.hears(200, arrives(2, 1));
+        assert!(!missed(&watch));
+        assert_eq!(residents(&watch.tracker, GPU)[0].latest_float, Some(ms(-50)));
+        watch.hears(250, Fact::ContainerGone(ContainerId(1)));
+        assert!(residents(&watch.tracker, GPU).is_empty());
+    }
+
+    #[test]
+    fn a_container_told_of_after_its_task_began_is_a_resident_too() {
+        let mut watch = Watch::new();
+        watch.hears(0, arrives(1, 1));
+        assert!(residents(&watch.tracker, GPU).is_empty());
+        watch.hears(10, on_terms(1, terms(Mode::Process, 100)));
+        watch.waits(101);
+        assert!(residents(&watch.tracker, GPU)[0].missed);
     }
 
     #[test]

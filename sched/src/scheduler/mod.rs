@@ -5,6 +5,8 @@
 //! how long anyone may be kept waiting, and what to do when an answer does not come.
 
 mod settings;
+#[cfg(test)]
+mod stories;
 mod verdict;
 
 pub use settings::{FifoSettings, Settings};
@@ -106,8 +108,7 @@ impl Scheduler {
         if self.requests > asked_before {
             verdicts.wake_at(Some(now + self.settings.answer_max));
         }
-        // Deciding again at the same moment, with nothing learnt, would decide the same.
-        verdicts.wake.filter(|moment| *moment > now)
+        verdicts.wake
     }
 
     /// Whether anything must be noted or done for a task to do as it should.

@@ -20,6 +20,7 @@ pub(super) enum Want {
 
 /// Who should wait on one GPU.
 pub(super) struct Verdicts {
+    now: Instant,
     /// Sorted by task.
     holds: Vec<(TaskId, Gate, Reason)>,
     /// Who may allocate from now on.
@@ -35,12 +36,20 @@ pub(super) struct Verdicts {
 impl Verdicts {
     /// Memory first, then the policy.
     pub(super) fn of(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Verdicts {
-        let mut verdicts = Verdicts { holds: Vec::new(), admitted: Vec::new(), wake: None, granted_at: None, most_patient: None };
+        let mut verdicts = Verdicts {
+            now,
+            holds: Vec::new(),
+            admitted: Vec::new(),
+            wake: None,
+            granted_at: None,
+            most_patient: None,
+        };
         let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
         verdicts.granted_at = known.granted_at;
         let candidates = candidates(scheduler, now, gpu);
-        let theirs = candidates.iter().fold(0_u64, |sum, candidate| sum.saturating_add(candidate.task.memory));
+        let theirs =
+            candidates.iter().fold(0_u64, |sum, candidate| sum.saturating_add(candidate.task.memory));
         let others = scheduler.tracker.memory_on(gpu).saturating_sub(theirs);
         let someone_contends = candidates.iter().any(|candidate| candidate.contends);
         let scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates, someone_contends };
@@ -56,7 +65,7 @@ impl Verdicts {
         holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, Gate::Launches, because)));
         holds.sort_unstable_by_key(|(id, ..)| *id);
         verdicts.holds = holds;
-        verdicts.wake = judgement.wake;
+        verdicts.wake_at(judgement.wake);
         verdicts
     }
 
@@ -71,11 +80,14 @@ impl Verdicts {
         let Some((gate, because)) = self.hold_of(task).filter(|_| ours && !task.over) else {
             return run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
         };
-        // It could not be held just now, or has been given a while.
-        let spared = task.unholdable_until.max(task.granted_until).filter(|until| *until > now);
-        if spared.is_some() {
-            self.wake_at(spared);
+        let lasts = |until: &Instant| *until > now;
+        if let Some(granted) = task.granted_until.filter(lasts) {
+            self.wake_at(Some(granted));
             return run(task.reason.unwrap_or(Reason::ItsTurn));
+        }
+        if let Some(unholdable) = task.unholdable_until.filter(lasts) {
+            self.wake_at(Some(unholdable));
+            return run(Reason::CouldNotBeHeld);
         }
         match self.patience_ends(scheduler, task, gate) {
             Some((ends, because, grant)) if ends <= now => {
@@ -90,8 +102,11 @@ impl Verdicts {
         }
     }
 
+    /// Judging again at the same moment, with nothing learnt, would judge the same. A moment that has come
+    /// is left out before the least is taken, or it would hide the next one.
     pub(super) fn wake_at(&mut self, moment: Option<Instant>) {
-        self.wake = self.wake.into_iter().chain(moment).min();
+        let to_come = moment.filter(|moment| *moment > self.now);
+        self.wake = self.wake.into_iter().chain(to_come).min();
     }
 
     fn hold_of(&self, task: &Task) -> Option<(Gate, Reason)> {
@@ -132,7 +147,8 @@ fn most_patient(scene: &Scene<'_>, judgement: &Judgement) -> Option<TaskId> {
     };
     let aging: BTreeSet<TaskId> =
         judgement.holds.iter().filter(|(_, because)| ages(because)).map(|(id, _)| *id).collect();
-    let waiting = scene.candidates.iter().map(|candidate| candidate.task).filter(|task| aging.contains(&task.id));
+    let waiting =
+        scene.candidates.iter().map(|candidate| candidate.task).filter(|task| aging.contains(&task.id));
     waiting.filter_map(|task| Some((task.held_since?, task.id))).min().map(|(_, id)| id)
 }
 

@@ -97,7 +97,12 @@ impl Tracker {
         terms: Terms,
         events: &mut Vec<Event>,
     ) {
-        self.containers.entry(container).or_insert_with(|| Container::new(terms)).terms = terms;
+        let latest = self.tasks_of(container).into_iter().max().and_then(|id| self.tasks.get(&id));
+        let gpu = latest.map(|task| task.gpu);
+        let known = self.containers.entry(container).or_insert_with(|| Container::new(terms));
+        known.terms = terms;
+        // A task that began before its container was known had nobody to tell which GPU it is on.
+        known.gpu = known.gpu.or(gpu);
         self.touch_container(container);
         for id in self.tasks_of(container) {
             let Some(task) = self.tasks.get(&id).copied() else { continue };

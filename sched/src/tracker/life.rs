@@ -239,9 +239,14 @@ impl Tracker {
             self.dues.remove(&(due, id));
         }
         task.deadline = deadline;
-        task.missed = false;
         if let Some(due) = task.due() {
             self.dues.insert((due, id));
+        }
+        // Against a new deadline nothing is missed yet; if that one has passed too, time will tell.
+        if core::mem::take(&mut task.missed)
+            && let Some(known) = task.container.and_then(|container| self.containers.get_mut(&container))
+        {
+            known.latest = None;
         }
         self.changed.insert(task.gpu);
     }

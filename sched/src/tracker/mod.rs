@@ -9,6 +9,8 @@ mod event;
 mod grip;
 mod life;
 mod share;
+#[cfg(test)]
+mod stories;
 
 pub use container::{Container, Latest};
 pub use event::{Event, Finished};

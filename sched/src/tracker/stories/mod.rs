@@ -1,0 +1,7 @@
+//! Stories about the tracker: facts in, news out.
+
+mod containers;
+mod grips;
+mod lives;
+mod sharing;
+mod terms;
