@@ -30,7 +30,7 @@ fn task_is_sound(scheduler: &Scheduler, task: &Task, now: Instant) -> Option<Str
     let id = task.id.0;
     let container = tracker.container_of(task);
     let managed = container.is_some_and(|container| container.terms.managed);
-    let must_run = !managed || task.over || container.is_some_and(|container| container.stopping);
+    let must_run = !managed || container.is_some_and(|container| container.stopping);
     let paused = container.is_some_and(|container| container.paused);
     if must_run && !paused && task.is_gripped() {
         return Some(format!("task {id} is held, and must not be touched"));
@@ -38,13 +38,15 @@ fn task_is_sound(scheduler: &Scheduler, task: &Task, now: Instant) -> Option<Str
     if task.is_gripped() && task.reason.is_none() && !paused {
         return Some(format!("task {id} is held without a reason"));
     }
-    let hold_max = tracker.terms_of(task).hold_max.unwrap_or(scheduler.settings().hold_max);
+    let own = tracker.terms_of(task).hold_max;
+    let hold_max = own.unwrap_or(scheduler.settings().hold_max);
+    let for_memory = gate_of(task) == Some(Gate::Allocations) && own.is_none();
     let held_too_long =
-        task.held_since.is_some_and(|since| now.since(since) > hold_max) && task.is_gripped() && !paused;
+        task.stopped_since.is_some_and(|since| now.since(since) > hold_max) && task.is_gripped() && !paused && !for_memory;
     if held_too_long {
         return Some(format!("task {id} is held beyond its longest hold of {hold_max}"));
     }
-    if !task.over && task.missed != task.float(now).is_some_and(|float| float < Span::ZERO) {
+    if task.missed != task.float(now).is_some_and(|float| float < Span::ZERO) {
         return Some(format!("task {id} is missed: {}, with a float of {:?}", task.missed, task.float(now)));
     }
     if task.memory > task.memory_peak {
@@ -59,7 +61,7 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let linger = scheduler.settings().linger;
     let ours: Vec<&Task> = tracker
         .tasks_on(gpu)
-        .filter(|task| !task.over && tracker.container_of(task).is_some_and(|container| container.is_ours()))
+        .filter(|task| tracker.container_of(task).is_some_and(|container| container.is_ours()))
         .collect();
     let waits = |task: &&&Task| task.is_gripped();
     // Who lacks memory waits for whoever has it, and that may be a process that has just left: the GPU
@@ -68,7 +70,7 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let waiting = ours.iter().filter(|task| !lacks_memory(task)).find(waits)?;
     // A shut gate costs nothing until somebody stands at it.
     let stands = |task: &Task| task.is_gripped() && task.stopped_since.is_some() && !lacks_memory(task);
-    if tracker.tasks_on(gpu).filter(|task| !task.over).all(stands) {
+    if tracker.tasks_on(gpu).all(stands) {
         return Some(format!("everybody on GPU {} stands: {:?}", gpu.0, waiting.reason));
     }
     let for_memory = |task: &&&Task| gate_of(task) == Some(Gate::Allocations);

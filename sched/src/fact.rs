@@ -71,10 +71,9 @@ pub struct Reading {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The gate is shut: the process runs on until its next launch (or allocation), and stops there.
+    /// The gate is shut: the process runs on until its next launch (or allocation), and stops there. Where
+    /// whole containers are frozen: it will be, as soon as all its tasks are held; then comes `Stopped`.
     Held,
-    /// The whole container is stopped, wherever its processes were.
-    Frozen,
     /// It runs.
     Released,
     /// It could not be done.
@@ -90,6 +89,8 @@ pub enum Fact {
         container: ContainerId,
         /// What was asked for.
         terms: Terms,
+        /// Docker or a person has it paused.
+        paused: bool,
     },
     /// A container was removed, and its processes with it.
     ContainerGone(ContainerId),
@@ -161,6 +162,20 @@ pub enum Fact {
         gpu: GpuId,
         /// How much it asks for.
         bytes: u64,
+    },
+    /// A process was stopped where it was: its container was frozen.
+    Stopped {
+        /// Which process.
+        process: Process,
+        /// On which GPU.
+        gpu: GpuId,
+    },
+    /// A process that was stopped runs again, though nobody released it: its container was thawed for another.
+    Resumed {
+        /// Which process.
+        process: Process,
+        /// On which GPU.
+        gpu: GpuId,
     },
     /// A look at a GPU.
     Gpu {

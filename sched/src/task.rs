@@ -8,6 +8,15 @@ use crate::time::{Instant, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
+impl TaskId {
+    const DORMANT: u64 = 1 << 63;
+
+    /// The number of a task that has not begun: after all that have.
+    pub(crate) const fn dormant(number: u64) -> TaskId {
+        TaskId(TaskId::DORMANT | number)
+    }
+}
+
 /// How long a task may take, from its start: more than zero, at most a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Span);
@@ -104,20 +113,23 @@ pub struct Task {
     pub approximate: bool,
     /// What delimits it.
     pub mode: Mode,
-    /// It is over, but its gate is still shut: it stays until that is opened, and nobody counts it.
-    pub over: bool,
+    /// It has not begun: its process waits for its next request or allocation. Nobody counts it, but its gate
+    /// can be shut.
+    pub dormant: bool,
     /// How long it may take.
     pub deadline: Option<Deadline>,
     /// Its deadline passed, and that was reported.
     pub missed: bool,
     /// What it does now.
     pub demand: Demand,
+    /// Since when that is so.
+    pub demand_at: Instant,
     /// GPU memory it has allocated now.
     pub memory: u64,
     /// The most it had.
     pub memory_peak: u64,
-    /// The most it was seen to ask for, on top of what it had.
-    pub memory_asked: u64,
+    /// What it would have with what it asks for now.
+    pub memory_asked: Option<u64>,
     /// The most of the GPU's core it was seen to use, in thousandths.
     pub core_permille: u16,
     /// It has launched at least once, so its allocations are made: most programs allocate first.
@@ -132,6 +144,8 @@ pub struct Task {
     pub reason: Option<Reason>,
     /// When the present hold was first asked for.
     pub held_since: Option<Instant>,
+    /// When the present hold came into force.
+    pub held_at: Option<Instant>,
     /// When it was last let go, or arrived.
     pub free_since: Instant,
     /// It has waited long enough: until then it is not held, whatever a policy says.
@@ -144,6 +158,8 @@ pub struct Task {
     pub stopped: Span,
     /// How often it came to a stand because of a hold.
     pub stops: u32,
+    /// How often it launched through a gate that was shut: a tenant can resume itself.
+    pub leaks: u32,
     /// Since when its work is on the GPU, and what the GPU's share was then.
     pub(crate) busy_since: Option<(Instant, Span)>,
     /// What sharing the GPU cost it: time its work was there and others' work ran.
@@ -161,13 +177,14 @@ impl Task {
             start,
             approximate: false,
             mode: Mode::Process,
-            over: false,
+            dormant: false,
             deadline: None,
             missed: false,
             demand: Demand::Unknown,
+            demand_at: start,
             memory: 0,
             memory_peak: 0,
-            memory_asked: 0,
+            memory_asked: None,
             core_permille: 0,
             launched: false,
             admitted: false,
@@ -175,12 +192,14 @@ impl Task {
             grip: Grip::Free,
             reason: None,
             held_since: None,
+            held_at: None,
             free_since: start,
             granted_until: None,
             unholdable_until: None,
             stopped_since: None,
             stopped: Span::ZERO,
             stops: 0,
+            leaks: 0,
             busy_since: None,
             lost: Span::ZERO,
         }

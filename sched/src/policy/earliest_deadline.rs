@@ -20,14 +20,14 @@ impl Policy for EarliestDeadline {
         let mut judgement = Judgement::default();
         let due_first = |contends: bool| {
             let candidates = scene.candidates.iter().filter(|candidate| candidate.contends || !contends);
-            candidates.filter_map(|candidate| Some((candidate.due()?, candidate.task.id))).min()
+            candidates.filter_map(|candidate| Some((candidate.due?, candidate.task.id))).min()
         };
         let someone_contends = scene.someone_contends;
         match due_first(someone_contends) {
             Some(first) => hold_behind(scene, first, &mut judgement),
             None => {
                 let left_over: Vec<&Candidate<'_>> =
-                    scene.candidates.iter().filter(|candidate| candidate.due().is_none()).collect();
+                    scene.candidates.iter().filter(|candidate| candidate.due.is_none()).collect();
                 turns::take_turns(scene, &left_over, &mut judgement);
             }
         }
@@ -44,7 +44,7 @@ fn hold_behind(
     judgement: &mut Judgement,
 ) {
     for candidate in scene.candidates.iter().filter(|candidate| scene.may_hold(candidate)) {
-        match candidate.due() {
+        match candidate.due {
             Some(due) if (due, candidate.task.id) > first => {
                 judgement.hold(candidate, Reason::DueSooner(first.1));
             }

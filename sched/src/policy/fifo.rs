@@ -19,7 +19,8 @@ impl Policy for Fifo {
 
     fn judge(&self, scene: &Scene<'_>) -> Judgement {
         let mut judgement = Judgement::default();
-        let on_gpu = scene.candidates.iter().filter(|candidate| !has_left_the_gpu(candidate));
+        let begun = scene.candidates.iter().filter(|candidate| !candidate.task.dormant);
+        let on_gpu = begun.filter(|candidate| !has_left_the_gpu(candidate));
         let (running, waiting): (Vec<&Candidate<'_>>, Vec<&Candidate<'_>>) =
             on_gpu.partition(|candidate| candidate.task.let_in);
         let Some(first) = running.first().or(waiting.first()).map(|candidate| candidate.task.id) else {
@@ -30,6 +31,9 @@ impl Policy for Fifo {
         for candidate in waiting.iter().skip(enters) {
             judgement.hold(candidate, full.unwrap_or(Reason::CameLater(first)));
         }
+        // A server's next request comes later than whoever is here now.
+        let dormant = scene.candidates.iter().filter(|candidate| candidate.task.dormant && !room);
+        dormant.for_each(|candidate| judgement.hold(candidate, full.unwrap_or(Reason::CameLater(first))));
         if full == Some(Reason::MemoryFull) && running.len() > 1 && has_shown(scene) {
             let last = running.iter().max_by_key(|candidate| (candidate.task.free_since, candidate.task.id));
             if let Some(last) = last {

@@ -29,8 +29,10 @@ impl Policy for LeastSlack {
 
     fn judge(&self, scene: &Scene<'_>) -> Judgement {
         let mut judgement = Judgement::default();
+        // A dormant task is no work yet; it is only kept from launching ahead of its turn.
+        let begun = scene.candidates.iter().filter(|candidate| !candidate.task.dormant);
         let mut by_due: Vec<(Instant, &Candidate<'_>)> =
-            scene.candidates.iter().filter_map(|candidate| Some((candidate.due()?, candidate))).collect();
+            begun.filter_map(|candidate| Some((candidate.due?, candidate))).collect();
         by_due.sort_unstable_by_key(|(due, candidate)| (*due, candidate.task.id));
         let yielding = who_yields(scene.now, &by_due);
         by_due.retain(|(_, candidate)| !yielding.contains(&candidate.task.id));
@@ -38,12 +40,12 @@ impl Policy for LeastSlack {
         let rest: Vec<&Candidate<'_>> = scene
             .candidates
             .iter()
-            .filter(|candidate| candidate.due().is_none() || yielding.contains(&candidate.task.id))
+            .filter(|candidate| candidate.due.is_none() || yielding.contains(&candidate.task.id))
             .collect();
         let someone_contends = scene.someone_contends;
         match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
             Some((due, first)) => {
-                hold_later_dues(scene, (*due, first.task.id), &by_due, &mut judgement);
+                hold_later_dues(scene, (*due, first.task.id), &yielding, &mut judgement);
                 hold_the_rest(scene, first.task.id, &by_due, &rest, &yielding, &mut judgement);
             }
             None => turns::take_turns(scene, &rest, &mut judgement),
@@ -79,11 +81,15 @@ fn who_yields(now: Instant, by_due: &[(Instant, &Candidate<'_>)]) -> BTreeSet<Ta
 fn hold_later_dues(
     scene: &Scene<'_>,
     first: (Instant, TaskId),
-    by_due: &[(Instant, &Candidate<'_>)],
+    yielding: &BTreeSet<TaskId>,
     judgement: &mut Judgement,
 ) {
-    let later = by_due.iter().filter(|(due, candidate)| (*due, candidate.task.id) > first);
-    for (_, candidate) in later.filter(|(_, candidate)| scene.may_hold(candidate)) {
+    let stays = |candidate: &&Candidate<'_>| !yielding.contains(&candidate.task.id);
+    let is_later = |candidate: &&Candidate<'_>| {
+        candidate.due.is_some_and(|due| (due, candidate.task.id) > first)
+    };
+    let later = scene.candidates.iter().filter(stays).filter(is_later);
+    for candidate in later.filter(|candidate| scene.may_hold(candidate)) {
         judgement.hold(candidate, Reason::DueSooner(first.1));
     }
 }

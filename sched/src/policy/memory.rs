@@ -27,11 +27,11 @@ pub fn review(scene: &Scene<'_>, others: u64) -> Review {
     let mut review = Review::default();
     let Some((_, reading)) = scene.gpu.reading else { return review };
     let mut free = reading.memory_total.saturating_sub(set_aside(scene, reading.memory_used, others));
-    let mut in_flux = scene.candidates.iter().find(|c| is_in_flux(c)).map(|c| c.task.id);
+    let mut in_flux = scene.candidates.iter().find(|c| is_in_flux(scene, c)).map(|c| c.task.id);
     let mut kept_for = None;
     let mut newcomers: Vec<&Candidate<'_>> =
         scene.candidates.iter().filter(|candidate| !candidate.task.admitted).collect();
-    newcomers.sort_by_key(|candidate| (candidate.due().is_none(), candidate.due(), candidate.task.id));
+    newcomers.sort_by_key(|candidate| (candidate.due.is_none(), candidate.due, candidate.task.id));
     for candidate in newcomers {
         let id = candidate.task.id;
         let needed = need(candidate);
@@ -48,7 +48,7 @@ pub fn review(scene: &Scene<'_>, others: u64) -> Review {
         if let Some(because) = because {
             review.holds.push((id, because));
             // Small tasks may slip in front of a large one, but not for ever.
-            let waited = candidate.task.held_since.map(|since| scene.now.since(since));
+            let waited = candidate.task.stopped_since.map(|since| scene.now.since(since));
             if needed.is_some() && waited.is_some_and(|waited| waited >= scene.settings.patience) {
                 kept_for = kept_for.or(Some(id));
             }
@@ -61,10 +61,11 @@ pub fn review(scene: &Scene<'_>, others: u64) -> Review {
     review
 }
 
-/// Let in without anybody knowing its need, and it has not allocated yet.
-fn is_in_flux(candidate: &Candidate<'_>) -> bool {
+/// Let in without anybody knowing its need, and it has not allocated yet. Some processes never do.
+fn is_in_flux(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
     let task = candidate.task;
-    task.admitted && need(candidate).is_none() && task.memory == 0 && !task.launched
+    let lately = scene.now.since(task.start) < scene.settings.patience;
+    task.admitted && need(candidate).is_none() && task.memory == 0 && lately
 }
 
 /// Whether it will stop at its first allocation and so say what it needs. Alone it need not.
@@ -86,10 +87,12 @@ fn set_aside(scene: &Scene<'_>, memory_used: u64, others: u64) -> u64 {
     reserved.saturating_add(others).saturating_add(unexplained)
 }
 
-/// What it will need in all, as far as anybody knows.
+/// What it will need in all, as far as anybody knows. Who is about to launch has what it needs.
 fn need(candidate: &Candidate<'_>) -> Option<u64> {
-    let asked = Some(candidate.task.memory_asked).filter(|asked| *asked > 0);
-    candidate.forecast.memory.max(asked)
+    let task = candidate.task;
+    let launches = task.launched || task.demand == Demand::AtLaunch;
+    let has = launches.then_some(task.memory);
+    candidate.forecast.memory.max(task.memory_asked).or(has)
 }
 
 #[cfg(test)]

@@ -75,17 +75,12 @@ pub struct Candidate<'a> {
     pub task: &'a Task,
     /// What was forecast for it.
     pub forecast: Forecast,
+    /// When it must be done, if it still can be; of a dormant task, if it began now.
+    pub due: Option<Instant>,
     /// How long it has really run.
     pub served: Span,
     /// It needs the GPU's core now.
     pub contends: bool,
-}
-
-impl Candidate<'_> {
-    /// When it must be done, if it still can be.
-    pub fn due(&self) -> Option<Instant> {
-        self.task.due().filter(|_| !self.task.missed)
-    }
 }
 
 impl Scene<'_> {

@@ -77,7 +77,7 @@ impl Verdicts {
             return run(Reason::Stopping);
         }
         let ours = container.is_some_and(|container| container.terms.managed);
-        let Some((gate, because)) = self.hold_of(task).filter(|_| ours && !task.over) else {
+        let Some((gate, because)) = self.hold_of(task).filter(|_| ours) else {
             return run(if ours { Reason::ItsTurn } else { Reason::LeftAlone });
         };
         let lasts = |until: &Instant| *until > now;
@@ -121,7 +121,8 @@ impl Verdicts {
         task: &Task,
         gate: Gate,
     ) -> Option<(Instant, Reason, Span)> {
-        let since = task.held_since?;
+        // A shut gate is no wait; standing at it is.
+        let since = task.stopped_since?;
         let settings = &scheduler.settings;
         let own = scheduler.tracker.terms_of(task).hold_max;
         let hold_max = own.unwrap_or(settings.hold_max);
@@ -149,17 +150,22 @@ fn most_patient(scene: &Scene<'_>, judgement: &Judgement) -> Option<TaskId> {
         judgement.holds.iter().filter(|(_, because)| ages(because)).map(|(id, _)| *id).collect();
     let waiting =
         scene.candidates.iter().map(|candidate| candidate.task).filter(|task| aging.contains(&task.id));
-    waiting.filter_map(|task| Some((task.held_since?, task.id))).min().map(|(_, id)| id)
+    waiting.filter_map(|task| Some((task.stopped_since?, task.id))).min().map(|(_, id)| id)
 }
 
 /// The tasks on a GPU that are ours to hold.
 fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec<Candidate<'_>> {
-    let tasks = scheduler.tracker.tasks_on(gpu).filter(|task| !task.over);
-    let ours = tasks.filter_map(|task| {
+    let ours = scheduler.tracker.tasks_on(gpu).filter_map(|task| {
         let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
+        let due = if task.dormant {
+            container.terms.deadline.map(|deadline| now + deadline.span())
+        } else {
+            task.due().filter(|_| !task.missed)
+        };
         Some(Candidate {
             task,
             forecast: container.forecast(),
+            due,
             served: scheduler.tracker.served(task, now),
             contends: task.contends(now, scheduler.settings.linger),
         })

@@ -1,15 +1,17 @@
 //! A container: its terms, its history, and how its tasks fared.
 
 use super::{Event, Finished, Tracker};
-use crate::fact::{ContainerId, GpuId, Process, Terms};
+use crate::fact::{ContainerId, GpuId, Terms};
 use crate::forecast::{Forecast, History};
-use crate::task::{Demand, Grip, TaskId};
+use crate::task::{Grip, Mode, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
 /// How a container's latest task with a deadline fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latest {
+    /// Which task that is.
+    pub task: TaskId,
     /// It missed.
     pub missed: bool,
     /// What was left of its deadline when it finished; none while it runs.
@@ -63,6 +65,18 @@ impl Container {
         self.terms.managed && !self.paused && !self.stopping
     }
 
+    pub(super) fn note_start(&mut self, task: TaskId, gpu: GpuId) {
+        self.latest = Some(Latest { task, missed: false, float: None });
+        self.gpu = Some(gpu);
+    }
+
+    /// A task that is given more time has not missed, or will be said to have.
+    pub(super) fn note_new_deadline(&mut self, task: TaskId) {
+        if let Some(latest) = self.latest.as_mut().filter(|latest| latest.task == task) {
+            latest.missed = false;
+        }
+    }
+
     pub(super) fn remember(&mut self, finished: &Finished) {
         match finished.hit() {
             Some(true) => self.hits += 1,
@@ -70,7 +84,11 @@ impl Container {
             None => {}
         }
         if let Some(float) = finished.float {
-            self.latest = Some(Latest { missed: float < Span::ZERO, float: Some(float) });
+            // An older task that ends after a newer one has begun is not the latest.
+            if self.latest.is_none_or(|latest| latest.task <= finished.task) {
+                let missed = float < Span::ZERO;
+                self.latest = Some(Latest { task: finished.task, missed, float: Some(float) });
+            }
             self.latest_float = Some(float);
         }
         // A task whose start was not seen, or that was cut short, says nothing about the next one.
@@ -107,12 +125,31 @@ impl Tracker {
         for id in self.tasks_of(container) {
             let Some(task) = self.tasks.get(&id).copied() else { continue };
             if task.mode != terms.mode && task.grip == Grip::Free {
-                self.forget(id);
-                events.push(Event::Forgotten { task: id });
-                self.restart(at, (task.process, task.gpu), task.demand, events);
+                self.take_on_mode(at, &task, terms.mode, events);
             } else if task.deadline != terms.deadline {
                 self.set_deadline(id, terms.deadline);
             }
+        }
+    }
+
+    /// Only now it is known what delimits the tasks of a process: what was under way was none.
+    fn take_on_mode(&mut self, at: Instant, task: &Task, mode: Mode, events: &mut Vec<Event>) {
+        if !task.dormant {
+            events.push(Event::Forgotten { task: task.id });
+            self.drop_unfinished(task.id);
+        }
+        let key = (task.process, task.gpu);
+        self.on_task(key, |task| task.mode = mode);
+        let Some(usage) = self.usages.get(&key).copied() else { return };
+        let since = if mode == Mode::Process { usage.since } else { at };
+        self.begin_if_due(since, usage.task, events);
+    }
+
+    /// A container that was told to stop and has a process again was started again.
+    pub(super) fn starts_again(&mut self, container: Option<ContainerId>) {
+        let Some(container) = container else { return };
+        if self.tasks_of(container).is_empty() {
+            self.on_container(container, |known| known.stopping = false);
         }
     }
 
@@ -134,32 +171,21 @@ impl Tracker {
 
     pub(super) fn note_miss(&mut self, id: TaskId) {
         let container = self.tasks.get(&id).and_then(|task| task.container);
-        if let Some(known) = container.and_then(|container| self.containers.get_mut(&container)) {
-            known.latest = Some(Latest { missed: true, float: None });
+        let known = container.and_then(|container| self.containers.get_mut(&container));
+        let is_latest = |known: &&mut Container| known.latest.is_none_or(|latest| latest.task <= id);
+        if let Some(known) = known.filter(is_latest) {
+            known.latest = Some(Latest { task: id, missed: true, float: None });
         }
     }
 
     /// The running tasks of one container.
     fn tasks_of(&self, container: ContainerId) -> Vec<TaskId> {
         let of = self.usages.values().filter(|usage| usage.container == Some(container));
-        of.filter_map(|usage| usage.task).collect()
+        of.map(|usage| usage.task).collect()
     }
 
     fn touch_container(&mut self, container: ContainerId) {
         let of = self.usages.iter().filter(|(_, usage)| usage.container == Some(container));
         self.changed.extend(of.map(|((_, gpu), _)| *gpu));
-    }
-
-    /// Starts over with a process whose container's mode became known only now.
-    fn restart(&mut self, at: Instant, key: (Process, GpuId), demand: Demand, events: &mut Vec<Event>) {
-        let Some(usage) = self.usages.get(&key).copied() else { return };
-        self.usages.insert(key, super::Usage { task: None, ..usage });
-        self.begin_if_started(key, events);
-        if usage.memory > 0 {
-            self.on_memory(at, key, usage.memory, events);
-        }
-        if matches!(demand, Demand::Busy | Demand::AtLaunch) {
-            self.on_demand(at, key, demand, events);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Event, Tracker};
 use crate::action::Reason;
-use crate::fact::{Outcome, RequestId};
+use crate::fact::{GpuId, Outcome, Process, RequestId};
 use crate::task::{Ask, Demand, Gate, Grip, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
@@ -78,8 +78,10 @@ impl Tracker {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         self.changed.insert(task.gpu);
         match (task.grip, outcome) {
-            (Grip::Holding(_, gate), Outcome::Held) => task.grip = Grip::Held(gate),
-            (Grip::Holding(_, gate), Outcome::Frozen) => self.come_to_a_stand(at, id, gate, events),
+            (Grip::Holding(_, gate), Outcome::Held) => {
+                task.grip = Grip::Held(gate);
+                task.held_at = Some(at);
+            }
             // An earlier hold may be in force whose answer got lost: in doubt, it counts as held, and since
             // it may not be held again for a while, it is released.
             (Grip::Holding(_, gate), Outcome::Failed) => {
@@ -89,14 +91,12 @@ impl Tracker {
             (Grip::Releasing(_), Outcome::Released) => {
                 task.grip = Grip::Free;
                 task.held_since = None;
+                task.held_at = None;
                 task.free_since = at;
                 if matches!(task.demand, Demand::AtAllocation(_)) {
                     task.demand = Demand::Host;
                 }
                 self.go_on(at, id, events);
-                if self.tasks.get(&id).is_some_and(|task| task.over) {
-                    self.forget(id);
-                }
             }
             // A release that failed is asked for again, for as long as it takes; an answer that does
             // not fit its question is no answer.
@@ -116,6 +116,7 @@ impl Tracker {
             forget_ask(&mut self.asked, task.grip);
             task.grip = Grip::Held(gate);
             task.held_since.get_or_insert(at);
+            task.held_at.get_or_insert(at);
         }
         if task.stopped_since.is_none() {
             task.stopped_since = Some(at);
@@ -123,6 +124,38 @@ impl Tracker {
             events.push(Event::Held { task: id, at, because });
         }
         self.changed.insert(task.gpu);
+    }
+
+    /// Its container was frozen.
+    pub(super) fn on_stopped(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
+        let task = self.usages.get(&key).and_then(|usage| self.tasks.get(&usage.task));
+        // One from before it was let go is old news.
+        let Some(task) = task.filter(|task| at >= task.free_since) else { return };
+        let gate = match task.grip {
+            Grip::Holding(_, gate) | Grip::Held(gate) => gate,
+            Grip::Free | Grip::Releasing(_) => Gate::Launches,
+        };
+        self.come_to_a_stand(at, task.id, gate, events);
+    }
+
+    /// Its container was thawed for another of its tasks.
+    pub(super) fn on_resumed(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
+        if let Some(id) = self.usages.get(&key).map(|usage| usage.task) {
+            self.go_on(at, id, events);
+            self.changed.insert(key.1);
+        }
+    }
+
+    /// A launch through a gate that was shut: the hold is not in force, whatever we believed. The policy
+    /// will ask again if it still wants it.
+    pub(super) fn slips_through(&mut self, at: Instant, id: TaskId) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if matches!(task.grip, Grip::Held(_)) && task.held_at.is_some_and(|held_at| at > held_at) {
+            task.grip = Grip::Free;
+            task.held_since = None;
+            task.held_at = None;
+            task.leaks += 1;
+        }
     }
 
     /// The task moves again, if it stood.

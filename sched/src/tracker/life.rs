@@ -1,9 +1,14 @@
 //! The life of a task: what begins it and what ends it, in each mode.
+//!
+//! A process on a GPU always has exactly one task. In `burst` and `memory` mode there are times when none
+//! is under way; then the process's next one is *dormant*: nobody counts it or hears of it, but it has the
+//! gate. So a server's next request can be held at its first launch, and a gate that was shut when a request
+//! ended belongs to the next one, not to nobody.
 
 use super::{Event, Finished, GONE_REMEMBERED, Tracker, Usage};
 use crate::fact::{GpuId, Process};
 use crate::task::{Deadline, Demand, Gate, Grip, Mode, Task, TaskId};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
 type Key = (Process, GpuId);
@@ -11,24 +16,31 @@ type Key = (Process, GpuId);
 impl Tracker {
     /// A process uses a GPU. Pollers say so again and again.
     pub(super) fn on_process(&mut self, key: Key, usage: Usage, events: &mut Vec<Event>) {
-        match self.usages.get_mut(&key) {
-            Some(known) => {
-                if usage.launches_seen && !known.launches_seen {
-                    known.launches_seen = true;
-                    self.on_task(key, |task| {
-                        if task.demand == Demand::Unknown {
-                            task.demand = Demand::Host;
-                        }
-                    });
-                }
+        if let Some(known) = self.usages.get_mut(&key) {
+            if usage.launches_seen && !known.launches_seen {
+                known.launches_seen = true;
+                self.on_task(key, |task| {
+                    if task.demand == Demand::Unknown {
+                        task.demand = Demand::Host;
+                    }
+                });
             }
-            None if self.gone.contains(&key.0) => {}
-            None => {
-                self.usages.insert(key, usage);
-                self.gpus.entry(key.1).or_default();
-                self.begin_if_started(key, events);
-            }
+            return;
         }
+        if self.gone.contains(&key.0) {
+            return;
+        }
+        self.starts_again(usage.container);
+        let id = self.new_id(true);
+        let mut task = Task::new(id, key.0, key.1, usage.since);
+        task.container = usage.container;
+        task.mode = self.container_of(&task).map_or(Mode::Process, |container| container.terms.mode);
+        task.demand = if usage.launches_seen { Demand::Host } else { Demand::Unknown };
+        task.dormant = true;
+        self.gpus.entry(key.1).or_default();
+        self.usages.insert(key, Usage { task: id, ..usage });
+        self.put(task);
+        self.begin_if_due(usage.since, id, events);
     }
 
     pub(super) fn on_process_gone(&mut self, at: Instant, process: Process, events: &mut Vec<Event>) {
@@ -42,129 +54,138 @@ impl Tracker {
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
-            let task = self.usages.get(&key).and_then(|usage| usage.task);
+            let Some(usage) = self.usages.remove(&key) else { continue };
+            let Some(task) = self.tasks.get(&usage.task) else { continue };
             // A burst that had drained ended then, not now.
-            let drained = task.and_then(|id| self.tasks.get(&id)).and_then(|task| match task.demand {
-                Demand::Drained(since) if task.mode == Mode::Burst => Some(since),
-                _ => None,
-            });
-            self.usages.remove(&key);
-            if let Some(task) = task {
-                self.end(drained.unwrap_or(at), task, events);
-            }
-            // With the process, its gate is gone, and so are the tasks that were only waiting for it.
-            let leftovers: Vec<TaskId> = self
-                .tasks_on(key.1)
-                .filter(|task| task.over && task.process == process)
-                .map(|task| task.id)
-                .collect();
-            leftovers.into_iter().for_each(|id| self.forget(id));
+            let end = match task.demand {
+                Demand::Drained(since) if task.mode == Mode::Burst => since,
+                _ => at,
+            };
+            self.finish(end, usage.task, events);
+            self.forget(usage.task);
         }
     }
 
     pub(super) fn on_memory(&mut self, at: Instant, key: Key, bytes: u64, events: &mut Vec<Event>) {
-        let Some(usage) = self.usages.get_mut(&key) else { return };
-        usage.memory = bytes;
-        let usage = *usage;
-        let task = match (usage.task, self.mode_of(&usage)) {
-            (None, Mode::Memory) if bytes > 0 => Some(self.begin(at, key, events)),
-            (Some(task), Mode::Memory) if bytes == 0 => {
-                self.end(at, task, events);
-                None
-            }
-            (task, _) => task,
-        };
-        if let Some(task) = task.and_then(|id| self.tasks.get_mut(&id)) {
-            task.memory = bytes;
-            task.memory_peak = task.memory_peak.max(bytes);
-            // What has memory was let in, by us or by nobody.
-            task.admitted |= bytes > 0;
+        let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if bytes != task.memory {
+            // What it asked for it has: it moves on, and from here on what it has counts. Pollers say
+            // the same figure again and again, which is no sign of that.
+            task.memory_asked = None;
             if matches!(task.demand, Demand::AtAllocation(_)) {
                 task.demand = Demand::Host;
             }
         }
+        task.memory = bytes;
+        task.memory_peak = task.memory_peak.max(bytes);
+        // What has memory was let in, by us or by nobody.
+        task.admitted |= bytes > 0;
         self.changed.insert(key.1);
+        self.begin_if_due(at, id, events);
+        let over = |task: &Task| task.mode == Mode::Memory && !task.dormant && bytes == 0;
+        if self.tasks.get(&id).is_some_and(over) {
+            self.end(at, id, events);
+        }
     }
 
+    /// What a process does on the GPU. Facts of several processors cross, so one from before the last that
+    /// was taken in is old news.
     pub(super) fn on_demand(&mut self, at: Instant, key: Key, demand: Demand, events: &mut Vec<Event>) {
         let Some(usage) = self.usages.get_mut(&key) else { return };
         usage.launches_seen = true;
-        let usage = *usage;
-        let mode = self.mode_of(&usage);
-        let begins = matches!(demand, Demand::Busy | Demand::AtLaunch) && mode == Mode::Burst;
-        let id = match usage.task {
-            Some(id) => id,
-            None if begins => self.begin(at, key, events),
-            None => return,
-        };
+        let id = usage.task;
         let Some(task) = self.tasks.get_mut(&id) else { return };
+        let stands = matches!(demand, Demand::AtLaunch | Demand::AtAllocation(_));
+        if at < task.demand_at || (stands && at < task.free_since) {
+            return;
+        }
         if let Demand::Drained(since) = task.demand {
             self.drains.remove(&(since + self.burst_gap, id));
         }
+        task.demand_at = at;
         task.demand = demand;
         task.launched |= demand == Demand::Busy;
-        if let Demand::AtAllocation(bytes) = demand {
-            task.memory_asked = task.memory_asked.max(task.memory + bytes);
-        }
+        task.memory_asked = match demand {
+            Demand::AtAllocation(bytes) => Some(task.memory.saturating_add(bytes)),
+            _ => None,
+        };
         self.changed.insert(key.1);
+        let id = self.begin_if_due(at, id, events);
         if demand != Demand::Busy {
             self.becomes_idle(at, id);
         }
         match demand {
             Demand::Busy => {
                 self.becomes_busy(at, id);
+                self.slips_through(at, id);
                 self.go_on(at, id, events);
             }
-            Demand::Drained(since) if mode == Mode::Burst => {
-                self.drains.insert((since + self.burst_gap, id));
-                events.extend(self.advance(at));
+            Demand::Drained(since) => {
+                if self.tasks.get(&id).is_some_and(|task| task.mode == Mode::Burst) {
+                    self.drains.insert((since + self.burst_gap, id));
+                    events.extend(self.advance(at));
+                }
             }
             Demand::AtLaunch => self.come_to_a_stand(at, id, Gate::Launches, events),
             Demand::AtAllocation(_) => self.come_to_a_stand(at, id, Gate::Allocations, events),
-            Demand::Drained(_) | Demand::Host | Demand::Unknown => {}
+            Demand::Host | Demand::Unknown => {}
         }
     }
 
-    /// In `process` mode, being on the GPU is enough.
-    pub(super) fn begin_if_started(&mut self, key: Key, events: &mut Vec<Event>) {
-        let Some(usage) = self.usages.get(&key).copied() else { return };
-        if self.mode_of(&usage) == Mode::Process {
-            self.begin(usage.since, key, events);
+    /// Begins a dormant task if what delimits it has come. Its number, which is new if it began.
+    pub(super) fn begin_if_due(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
+        let Some(task) = self.tasks.get(&id).copied().filter(|task| task.dormant) else { return id };
+        let due = match task.mode {
+            Mode::Process => true,
+            Mode::Memory => task.memory > 0,
+            Mode::Burst => matches!(task.demand, Demand::Busy | Demand::AtLaunch),
+        };
+        if !due {
+            return id;
         }
-    }
-
-    fn begin(&mut self, at: Instant, key: Key, events: &mut Vec<Event>) -> TaskId {
-        let usage = *self.usages.get(&key).expect("a task begins on a process that is known");
-        self.tasks_seen += 1;
-        let id = TaskId(self.tasks_seen);
-        let mut task = Task::new(id, key.0, key.1, at);
-        task.container = usage.container;
-        // Only a task that spans the process can have begun before the process was seen.
-        task.mode = self.mode_of(&usage);
-        task.approximate = usage.approximate && task.mode != Mode::Burst;
-        task.demand = if usage.launches_seen { Demand::Host } else { Demand::Unknown };
-        task.memory = usage.memory;
-        task.memory_peak = usage.memory;
-        task.admitted = usage.memory > 0;
-        self.tasks.insert(id, task);
-        self.usages.insert(key, Usage { task: Some(id), ..usage });
-        self.gpus.entry(key.1).or_default().tasks.insert(id);
-        self.changed.insert(key.1);
-        let container = usage.container.and_then(|container| self.containers.get_mut(&container));
+        let usage = self.usages.get(&(task.process, task.gpu)).copied();
+        let begun = self.renew(id, |task| {
+            task.dormant = false;
+            task.start = at;
+            // Only a task that spans the process can have begun before the process was seen.
+            task.approximate = task.mode != Mode::Burst && usage.is_some_and(|usage| usage.approximate);
+            task.memory_peak = task.memory;
+        });
+        let container = task.container.and_then(|container| self.containers.get_mut(&container));
         let deadline = container.and_then(|container| {
-            container.latest = None;
-            container.gpu = Some(key.1);
+            container.note_start(begun, task.gpu);
             container.terms.deadline
         });
-        events.push(Event::Started { task: id, at });
-        self.set_deadline(id, deadline);
+        events.push(Event::Started { task: begun, at });
+        self.set_deadline(begun, deadline);
         events.extend(self.advance(at));
-        id
+        begun
     }
 
+    /// The task is over; the process stays, and its next task is dormant.
     pub(super) fn end(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) {
+        self.finish(at, id, events);
+        self.unlist(id);
+        let next = self.renew(id, |task| *task = task.next(at));
+        // In `memory` mode the next one must be let in anew.
+        if let Some(task) = self.tasks.get_mut(&next) {
+            task.admitted = task.memory > 0;
+        }
+    }
+
+    /// What was under way was no task after all.
+    pub(super) fn drop_unfinished(&mut self, id: TaskId) {
+        self.unlist(id);
+        self.renew(id, |task| {
+            *task = Task { busy_since: task.busy_since, ..task.next(task.start) };
+        });
+    }
+
+    /// Tells of a task's end.
+    fn finish(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) {
         self.becomes_idle(at, id);
-        let Some(task) = self.tasks.get(&id).copied() else { return };
+        let Some(task) = self.tasks.get(&id).copied().filter(|task| !task.dormant) else { return };
         // Facts cross: an end from before the start means a very short task, not a negative one.
         let end = at.max(task.start);
         let finished = Finished {
@@ -187,32 +208,37 @@ impl Tracker {
             container.remember(&finished);
         }
         events.push(Event::Finished(finished));
-        let key = (task.process, task.gpu);
-        let alive = self.usages.contains_key(&key);
-        if let Some(usage) = self.usages.get_mut(&key) {
-            usage.task = None;
-        }
-        if alive && task.grip != Grip::Free {
-            self.leave(id);
-        } else {
-            self.forget(id);
-        }
     }
 
-    /// The task is over, but its gate is not open yet: without this, the next burst of the same
-    /// process would stand at a gate that belongs to nobody.
-    fn leave(&mut self, id: TaskId) {
-        self.unlist(id);
-        if let Some(task) = self.tasks.get_mut(&id) {
-            task.over = true;
-            self.changed.insert(task.gpu);
+    /// Gives a task another number, and with it another life; its gate and all requests go along.
+    fn renew(&mut self, id: TaskId, change: impl FnOnce(&mut Task)) -> TaskId {
+        let Some(mut task) = self.take(id) else { return id };
+        change(&mut task);
+        task.id = self.new_id(task.dormant);
+        if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip {
+            self.asked.insert(ask.request, task.id);
         }
+        if let Some(usage) = self.usages.get_mut(&(task.process, task.gpu)) {
+            usage.task = task.id;
+        }
+        self.put(task);
+        task.id
     }
 
     pub(super) fn forget(&mut self, id: TaskId) {
         self.becomes_idle(self.clock, id);
         self.unlist(id);
-        let Some(task) = self.tasks.remove(&id) else { return };
+        self.take(id);
+    }
+
+    fn put(&mut self, task: Task) {
+        self.tasks.insert(task.id, task);
+        self.gpus.entry(task.gpu).or_default().tasks.insert(task.id);
+        self.changed.insert(task.gpu);
+    }
+
+    fn take(&mut self, id: TaskId) -> Option<Task> {
+        let task = self.tasks.remove(&id)?;
         if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip {
             self.asked.remove(&ask.request);
         }
@@ -220,6 +246,19 @@ impl Tracker {
             gpu.tasks.remove(&id);
         }
         self.changed.insert(task.gpu);
+        Some(task)
+    }
+
+    /// Tasks are numbered in the order they start; dormant ones come after all of those.
+    fn new_id(&mut self, dormant: bool) -> TaskId {
+        self.tasks_seen += 1;
+        if dormant {
+            self.dormant_seen += 1;
+            self.tasks_seen -= 1;
+            TaskId::dormant(self.dormant_seen)
+        } else {
+            TaskId(self.tasks_seen)
+        }
     }
 
     /// Takes a task off the lists that time works on.
@@ -234,26 +273,52 @@ impl Tracker {
     }
 
     pub(super) fn set_deadline(&mut self, id: TaskId, deadline: Option<Deadline>) {
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| !task.dormant) else { return };
         if let Some(due) = task.due() {
             self.dues.remove(&(due, id));
         }
         task.deadline = deadline;
+        task.missed = false;
         if let Some(due) = task.due() {
             self.dues.insert((due, id));
         }
-        // Against a new deadline nothing is missed yet; if that one has passed too, time will tell.
-        if core::mem::take(&mut task.missed)
-            && let Some(known) = task.container.and_then(|container| self.containers.get_mut(&container))
-        {
-            known.latest = None;
-        }
         self.changed.insert(task.gpu);
+        if let Some(container) = task.container.and_then(|container| self.containers.get_mut(&container)) {
+            container.note_new_deadline(id);
+        }
+    }
+}
+
+impl Task {
+    /// The next task of the same process: it has the gate, the memory and what the process does, no more.
+    fn next(&self, now: Instant) -> Task {
+        Task {
+            container: self.container,
+            mode: self.mode,
+            dormant: true,
+            demand: self.demand,
+            demand_at: self.demand_at,
+            memory: self.memory,
+            memory_peak: self.memory,
+            launched: self.launched,
+            let_in: self.let_in,
+            grip: self.grip,
+            reason: self.reason,
+            held_since: self.held_since,
+            held_at: self.held_at,
+            free_since: self.free_since,
+            unholdable_until: self.unholdable_until,
+            ..Task::new(self.id, self.process, self.gpu, now)
+        }
+        .at_rest()
     }
 
-    fn mode_of(&self, usage: &Usage) -> Mode {
-        let running = usage.task.and_then(|id| self.tasks.get(&id)).map(|task| task.mode);
-        let container = usage.container.and_then(|container| self.containers.get(&container));
-        running.unwrap_or(container.map_or(Mode::Process, |container| container.terms.mode))
+    /// Drained counts as host time for whoever comes next: the gap between two bursts is nobody's launch.
+    fn at_rest(mut self) -> Task {
+        if matches!(self.demand, Demand::Drained(_)) {
+            self.demand = Demand::Host;
+        }
+        self.lost = Span::ZERO;
+        self
     }
 }

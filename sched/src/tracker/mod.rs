@@ -31,8 +31,8 @@ struct Usage {
     launches_seen: bool,
     approximate: bool,
     since: Instant,
-    memory: u64,
-    task: Option<TaskId>,
+    /// The task it is in, or the one it will be in next.
+    task: TaskId,
 }
 
 /// A GPU: what was last read from it, and who is on it.
@@ -70,6 +70,7 @@ pub struct Tracker {
     /// GPUs about which something changed since the last decision.
     changed: BTreeSet<GpuId>,
     tasks_seen: u64,
+    dormant_seen: u64,
     clock: Instant,
 }
 
@@ -84,13 +85,17 @@ impl Tracker {
     pub fn learn(&mut self, at: Instant, fact: Fact) -> Vec<Event> {
         let mut events = self.advance(at);
         match fact {
-            Fact::Container { container, terms } => self.on_terms(at, container, terms, &mut events),
+            Fact::Container { container, terms, paused } => {
+                self.on_terms(at, container, terms, &mut events);
+                self.on_container(container, |c| c.paused = paused);
+            }
             Fact::ContainerGone(container) => self.on_container_gone(at, container, &mut events),
             Fact::ContainerPaused(container) => self.on_container(container, |c| c.paused = true),
             Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
-                let usage = Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
+                let task = TaskId::dormant(0);
+                let usage = Usage { container, launches_seen, approximate, since: at, task };
                 self.on_process((process, gpu), usage, &mut events);
             }
             Fact::ProcessGone(process) => self.on_process_gone(at, process, &mut events),
@@ -110,6 +115,8 @@ impl Tracker {
             Fact::AtAllocation { process, gpu, bytes } => {
                 self.on_demand(at, (process, gpu), Demand::AtAllocation(bytes), &mut events);
             }
+            Fact::Stopped { process, gpu } => self.on_stopped(at, (process, gpu), &mut events),
+            Fact::Resumed { process, gpu } => self.on_resumed(at, (process, gpu), &mut events),
             Fact::Gpu { gpu, reading } => {
                 self.gpus.entry(gpu).or_default().reading = Some((at, reading));
                 self.changed.insert(gpu);
@@ -163,20 +170,19 @@ impl Tracker {
         self.tasks.get(&id)
     }
 
-    /// All tasks, in the order they started.
+    /// All tasks in the order they started, then the dormant ones.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
     }
 
-    /// The tasks on one GPU, in the order they started.
+    /// The tasks on one GPU in the order they started, then the dormant ones.
     pub fn tasks_on(&self, gpu: GpuId) -> impl Iterator<Item = &Task> {
         self.gpus.get(&gpu).into_iter().flat_map(|gpu| &gpu.tasks).filter_map(|id| self.tasks.get(id))
     }
 
-    /// GPU memory that known processes have on one GPU, whether or not they are in a task.
+    /// GPU memory that known processes have on one GPU.
     pub fn memory_on(&self, gpu: GpuId) -> u64 {
-        let here = self.usages.iter().filter(|((_, on), _)| *on == gpu);
-        here.fold(0, |sum, (_, usage)| sum.saturating_add(usage.memory))
+        self.tasks_on(gpu).fold(0, |sum, task| sum.saturating_add(task.memory))
     }
 
     /// One GPU.
@@ -215,7 +221,7 @@ impl Tracker {
     }
 
     fn on_task(&mut self, key: (Process, GpuId), change: impl FnOnce(&mut Task)) {
-        let task = self.usages.get(&key).and_then(|usage| usage.task);
+        let task = self.usages.get(&key).map(|usage| usage.task);
         if let Some(task) = task.and_then(|id| self.tasks.get_mut(&id)) {
             change(task);
             self.changed.insert(key.1);

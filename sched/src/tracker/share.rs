@@ -52,7 +52,8 @@ impl Tracker {
         let Some(task) = self.tasks.get_mut(&id).filter(|task| task.busy_since.is_none()) else { return };
         let Some(gpu) = self.gpus.get_mut(&task.gpu) else { return };
         gpu.share.change(now, self.slicing_permille, 1);
-        task.busy_since = Some((now, gpu.share.moved));
+        // Facts cross: the clock does not run backwards, so its time is the later one.
+        task.busy_since = Some((gpu.share.at, gpu.share.moved));
     }
 
     /// The task's work is off the GPU.

@@ -33,7 +33,7 @@ pub(crate) fn throng(policy: &str, tasks: u32) -> (Scheduler, Instant) {
             managed: true,
         };
         let (container, process) = (ContainerId(number), process(number));
-        scheduler.learn(now, Fact::Container { container, terms });
+        scheduler.learn(now, Fact::Container { container, terms, paused: false });
         let (launches_seen, approximate) = (true, false);
         scheduler.learn(
             now,

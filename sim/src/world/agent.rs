@@ -1,6 +1,6 @@
 //! The scheduler in its world: facts reach it late, actions take effect late, answers get lost.
 
-use super::{Happening, World};
+use super::{Happening, Pod, World};
 use crate::fault::Fate;
 use sched::task::Gate;
 use sched::{
@@ -76,10 +76,7 @@ impl World<'_> {
         self.say("the agent starts");
         for (index, pod) in self.pods.clone().into_iter().enumerate().filter(|(_, pod)| !pod.gone) {
             let container = ContainerId(index as u32);
-            self.tell_agent(Fact::Container { container, terms: pod.terms });
-            if pod.paused {
-                self.tell_agent(Fact::ContainerPaused(container));
-            }
+            self.tell_agent(Fact::Container { container, terms: pod.terms, paused: pod.paused });
         }
         for index in self.live.clone() {
             self.tell_process(index, true);
@@ -158,9 +155,10 @@ impl World<'_> {
         let now = self.now;
         let Some(proc) = self.procs[index].as_mut() else { return Outcome::Failed };
         if self.setup.tier == Tier::Freeze {
-            proc.frozen = true;
-            proc.come_to_a_stand(now);
-            return Outcome::Frozen;
+            proc.wants_frozen = true;
+            let container = proc.container;
+            self.freeze_if_all_want(container);
+            return Outcome::Held;
         }
         proc.gate = Some(gate);
         // A gate that no longer stops allocations lets go whoever stands at one.
@@ -172,14 +170,47 @@ impl World<'_> {
         Outcome::Held
     }
 
+    /// A container can only be frozen whole, so it is once all its processes are to be held.
+    fn freeze_if_all_want(&mut self, container: ContainerId) {
+        let now = self.now;
+        let here = self.procs_of(container);
+        let wants = |index: &usize| self.procs[*index].as_ref().is_some_and(|proc| proc.wants_frozen);
+        if !here.iter().all(wants) {
+            return;
+        }
+        for index in here {
+            let Some(proc) = self.procs[index].as_mut().filter(|proc| !proc.frozen) else { continue };
+            proc.frozen = true;
+            proc.come_to_a_stand(now);
+            let fact = Fact::Stopped { process: proc.process, gpu: GpuId(proc.gpu as u16) };
+            self.tell_agent(fact);
+        }
+    }
+
     pub(super) fn open(&mut self, index: usize) {
         let now = self.now;
         let Some(proc) = self.procs[index].as_mut() else { return };
         proc.gate = None;
         proc.stopped = false;
-        proc.frozen = false;
+        proc.wants_frozen = false;
         proc.go_on(now);
+        let thaws = proc.frozen;
+        proc.frozen = false;
+        let container = proc.container;
         self.walk(index);
+        for other in self.procs_of(container).into_iter().filter(|other| thaws && *other != index) {
+            let Some(proc) = self.procs[other].as_mut().filter(|proc| proc.frozen) else { continue };
+            proc.frozen = false;
+            proc.go_on(now);
+            let fact = Fact::Resumed { process: proc.process, gpu: GpuId(proc.gpu as u16) };
+            self.tell_agent(fact);
+            self.walk(other);
+        }
+    }
+
+    pub(super) fn procs_of(&self, container: ContainerId) -> Vec<usize> {
+        let of = |index: &&usize| self.procs[**index].as_ref().is_some_and(|proc| proc.container == container);
+        self.live.iter().filter(of).copied().collect()
     }
 
     /// Lets the agent decide if it learnt something. Whether it did.
@@ -250,8 +281,8 @@ impl World<'_> {
         for index in self.live.clone() {
             let Some(proc) = self.procs[index].as_ref() else { continue };
             let container = proc.container;
-            let terms = self.pods[container.0 as usize].terms;
-            self.tell_agent(Fact::Container { container, terms });
+            let Pod { terms, paused, .. } = self.pods[container.0 as usize];
+            self.tell_agent(Fact::Container { container, terms, paused });
             self.tell_process(index, false);
             self.tell_memory(index);
         }

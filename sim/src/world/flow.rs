@@ -98,7 +98,7 @@ impl World<'_> {
     pub(super) fn complete(&mut self) -> bool {
         let ended = self.live.iter().copied().filter(|index| {
             self.procs[*index].as_ref().is_some_and(|proc| match proc.step {
-                Step::Synchronise => proc.in_flight == 0 && !proc.frozen,
+                Step::Synchronise => proc.in_flight == 0 && !proc.is_still(),
                 _ => (proc.computes_on_host() || proc.copies()) && proc.left == 0,
             })
         });

@@ -17,25 +17,26 @@ pub enum Hand {
 impl World<'_> {
     pub(super) fn lay_hand(&mut self, container: usize, hand: Hand) {
         let id = ContainerId(container as u32);
-        let here = |world: &World<'_>| -> Vec<usize> {
-            let of = |index: &&usize| world.procs[**index].as_ref().is_some_and(|proc| proc.container == id);
-            world.live.iter().filter(of).copied().collect()
-        };
-        if self.pods[container].gone || here(self).is_empty() {
+        let here = self.procs_of(id);
+        if self.pods[container].gone || here.is_empty() {
             return;
         }
         match hand {
-            Hand::Pause => {
-                self.pods[container].paused = true;
-                self.tell_agent(Fact::ContainerPaused(id));
-            }
-            Hand::Resume => {
-                self.pods[container].paused = false;
-                self.tell_agent(Fact::ContainerResumed(id));
+            Hand::Pause | Hand::Resume => {
+                let paused = hand == Hand::Pause;
+                self.pods[container].paused = paused;
+                for index in here {
+                    if let Some(proc) = self.procs[index].as_mut() {
+                        proc.paused = paused;
+                    }
+                    self.walk(index);
+                }
+                let fact = if paused { Fact::ContainerPaused(id) } else { Fact::ContainerResumed(id) };
+                self.tell_docker(fact);
             }
             Hand::Stop => {
-                self.tell_agent(Fact::ContainerStopping(id));
-                here(self).into_iter().for_each(|index| self.kill(index));
+                self.tell_docker(Fact::ContainerStopping(id));
+                here.into_iter().for_each(|index| self.kill(index));
             }
         }
     }

@@ -16,13 +16,13 @@ pub use hands::Hand;
 
 use crate::fault::Faults;
 use crate::outcome::{Outcome, TaskOutcome};
-use crate::workload::Workload;
+use crate::workload::{TaskSpec, Workload};
 use agent::{Agent, Message};
 use process::Proc;
 use sched::policy::Policy;
 use sched::{ContainerId, Instant, Settings, Span, Terms};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// What the world costs.
 #[derive(Clone, Debug)]
@@ -127,9 +127,8 @@ struct Device {
 }
 
 /// A container of the world.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Pod {
-    name: String,
     terms: Terms,
     paused: bool,
     tasks_left: usize,
@@ -145,6 +144,8 @@ pub struct World<'w> {
     happenings: u64,
     devices: Vec<Device>,
     pods: Vec<Pod>,
+    /// The container of each task.
+    containers: Vec<ContainerId>,
     procs: Vec<Option<Proc>>,
     live: Vec<usize>,
     arrived: usize,
@@ -216,6 +217,7 @@ impl<'w> World<'w> {
             happenings: 0,
             devices: workload.gpus.iter().map(device).collect(),
             pods: Vec::new(),
+            containers: Vec::new(),
             procs: vec![None; workload.tasks.len()],
             live: Vec::new(),
             arrived: 0,
@@ -227,9 +229,10 @@ impl<'w> World<'w> {
             spans: Vec::new(),
             setup,
         };
-        let mut container_of_task = Vec::new();
+        let mut known = HashMap::new();
         for spec in &workload.tasks {
-            container_of_task.push(world.pod_for(spec));
+            let container = world.pod_for(spec, &mut known);
+            world.containers.push(container);
         }
         for (index, spec) in workload.tasks.iter().enumerate() {
             world.at(Instant::ZERO + spec.arrives, Happening::Arrival(index));
@@ -244,16 +247,16 @@ impl<'w> World<'w> {
             world.at(moment, Happening::AgentDies);
         }
         for (moment, hand, index) in world.setup.faults.hands(workload) {
-            world.at(moment, Happening::Hand(container_of_task[index].0 as usize, hand));
+            world.at(moment, Happening::Hand(world.containers[index].0 as usize, hand));
         }
         world
     }
 
     /// The container of a task; tasks with the same container name share it.
-    fn pod_for(&mut self, spec: &crate::workload::TaskSpec) -> ContainerId {
-        if let Some(index) = self.pods.iter().position(|pod| pod.name == spec.container) {
-            self.pods[index].tasks_left += 1;
-            return ContainerId(index as u32);
+    fn pod_for(&mut self, spec: &'w TaskSpec, known: &mut HashMap<&'w str, ContainerId>) -> ContainerId {
+        if let Some(container) = known.get(spec.container.as_str()) {
+            self.pods[container.0 as usize].tasks_left += 1;
+            return *container;
         }
         let terms = Terms {
             deadline: spec.deadline.and_then(sched::Deadline::new),
@@ -263,14 +266,10 @@ impl<'w> World<'w> {
             hold_max: None,
             managed: spec.managed,
         };
-        self.pods.push(Pod {
-            name: spec.container.clone(),
-            terms,
-            paused: false,
-            tasks_left: 1,
-            gone: false,
-        });
-        ContainerId(self.pods.len() as u32 - 1)
+        self.pods.push(Pod { terms, paused: false, tasks_left: 1, gone: false });
+        let container = ContainerId(self.pods.len() as u32 - 1);
+        known.insert(&spec.container, container);
+        container
     }
 
     fn at(&mut self, moment: Instant, what: Happening) {
@@ -346,8 +345,8 @@ impl<'w> World<'w> {
 
     fn into_outcome(self) -> Outcome {
         let tasks = self.workload.tasks.iter().zip(&self.procs).map(|(spec, proc)| {
-            let arrived = Instant::ZERO + spec.arrives;
             let proc = proc.as_ref();
+            let arrived = proc.map_or(Instant::ZERO + spec.arrives, |proc| proc.started);
             TaskOutcome {
                 name: spec.name.clone(),
                 arrived,

@@ -43,8 +43,13 @@ pub(super) struct Proc {
     pub gate: Option<Gate>,
     /// It stands at its gate.
     pub stopped: bool,
-    /// Its whole container is stopped.
+    /// It is to be stopped with its whole container.
+    pub wants_frozen: bool,
+    /// Its whole container is stopped, by us.
     pub frozen: bool,
+    /// Its whole container is stopped, by somebody else.
+    pub paused: bool,
+    pub started: Instant,
     pub ended: Option<Instant>,
     /// It ran out of GPU memory, or was killed.
     pub failed: bool,
@@ -55,7 +60,7 @@ pub(super) struct Proc {
 }
 
 impl Proc {
-    pub(super) fn new(spec: &TaskSpec, process: Process, container: ContainerId) -> Proc {
+    pub(super) fn new(spec: &TaskSpec, process: Process, container: ContainerId, now: Instant) -> Proc {
         Proc {
             process,
             container,
@@ -70,7 +75,10 @@ impl Proc {
             memory: 0,
             gate: None,
             stopped: false,
+            wants_frozen: false,
             frozen: false,
+            paused: false,
+            started: now,
             ended: None,
             failed: false,
             out_of_memory: false,
@@ -92,7 +100,7 @@ impl Proc {
 
     /// Whether something keeps it from going on.
     pub(super) fn is_still(&self) -> bool {
-        self.stopped || self.frozen
+        self.stopped || self.frozen || self.paused
     }
 
     /// Enters a step that takes that long.

@@ -1,23 +1,31 @@
 //! What a process does when its present step is over: allocate, launch, wait, leave.
 
 use super::process::{Proc, Step, work};
-use super::{Tier, World};
+use super::{Happening, Pod, Tier, World};
 use sched::task::Gate;
-use sched::{ContainerId, Fact, GpuId, Process};
+use sched::{ContainerId, Fact, GpuId, Process, Span};
+
+/// How soon a start is tried again that a frozen or paused container refused.
+const RETRY_START: Span = Span::from_millis(50);
 
 impl World<'_> {
     pub(super) fn arrive(&mut self, index: usize) {
         let spec = &self.workload.tasks[index];
-        let container = self.pods.iter().position(|pod| pod.name == spec.container).unwrap_or(0);
+        let container = self.containers[index].0 as usize;
+        let stands = |index: usize| self.procs[index].as_ref().is_some_and(|proc| proc.frozen || proc.paused);
+        if self.procs_of(self.containers[index]).into_iter().any(stands) {
+            // Nothing starts in a container that is frozen or paused; it is tried again.
+            return self.after(RETRY_START, Happening::Arrival(index));
+        }
         // Pids are reused on purpose: only with its start time is a process one process.
         let process = Process { pid: 100 + (index as u32 % 50), started: index as u64 };
-        let proc = Proc::new(spec, process, ContainerId(container as u32));
+        let proc = Proc::new(spec, process, ContainerId(container as u32), self.now);
         self.procs[index] = Some(proc);
         self.live.push(index);
         self.arrived += 1;
-        let terms = self.pods[container].terms;
+        let Pod { terms, paused, .. } = self.pods[container];
         self.say(&format!("{} arrives", spec.name));
-        self.tell_docker(Fact::Container { container: ContainerId(container as u32), terms });
+        self.tell_docker(Fact::Container { container: ContainerId(container as u32), terms, paused });
         self.tell_process(index, false);
         self.walk(index);
     }
@@ -128,10 +136,10 @@ impl World<'_> {
         proc.step = Step::Done;
         proc.ended = Some(now);
         proc.go_on(now);
-        let (process, container, failed) = (proc.process, proc.container, proc.failed);
+        let (process, container, failed, started) = (proc.process, proc.container, proc.failed, proc.started);
         self.live.retain(|live| *live != index);
         let spec = &self.workload.tasks[index];
-        let turnaround = now.since(sched::Instant::ZERO + spec.arrives);
+        let turnaround = now.since(started);
         let float = spec.deadline.map(|deadline| deadline - turnaround);
         let how = match float {
             _ if failed => "fails".to_owned(),
