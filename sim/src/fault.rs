@@ -34,6 +34,8 @@ pub struct Faults {
     kills: bool,
     restarts: bool,
     hands: bool,
+    crossing_facts: bool,
+    crossing: ChaCha8Rng,
     answers: ChaCha8Rng,
     docker: ChaCha8Rng,
     readings: ChaCha8Rng,
@@ -42,20 +44,24 @@ pub struct Faults {
 /// How late an answer can be.
 const LATE_MAX_US: i64 = 3_000_000;
 
+/// How much later one fact of a launch can be than the next.
+const CROSSED_MAX_US: i64 = 400;
+
 impl Faults {
     /// A world in which nothing goes wrong.
     pub fn none() -> Faults {
-        Faults::with(Luck(0), Instant::ZERO, [false; 9])
+        Faults::with(Luck(0), Instant::ZERO, [false; 9], false)
     }
 
     /// The faults a seed picks; they stop at `quiet_from`.
     pub fn picked(seed: u64, quiet_from: Instant) -> Faults {
         let mut picks = Luck(seed).stream(Purpose::Faults);
         let which = std::array::from_fn(|_| picks.random_ratio(1, 3));
-        Faults::with(Luck(seed), quiet_from, which)
+        let crossing = Luck(seed).stream(Purpose::Crossing).random_ratio(1, 3);
+        Faults::with(Luck(seed), quiet_from, which, crossing)
     }
 
-    fn with(luck: Luck, quiet_from: Instant, which: [bool; 9]) -> Faults {
+    fn with(luck: Luck, quiet_from: Instant, which: [bool; 9], crossing_facts: bool) -> Faults {
         let [late_answers, double_answers, lost_answers, failing_holds, lost_docker_events, ..] = which;
         let [.., stale_readings, kills, restarts, hands] = which;
         Faults {
@@ -70,6 +76,8 @@ impl Faults {
             kills,
             restarts,
             hands,
+            crossing_facts,
+            crossing: luck.stream(Purpose::Crossing),
             answers: luck.stream(Purpose::Answers),
             docker: luck.stream(Purpose::Docker),
             readings: luck.stream(Purpose::Readings),
@@ -103,6 +111,12 @@ impl Faults {
             3..=5 if self.late_answers => Fate::Late(late),
             _ => Fate::Late(Span::ZERO),
         }
+    }
+
+    /// How much later than others a launch is told of, so that what two processors saw crosses.
+    pub(crate) fn crosses(&mut self, now: Instant) -> Span {
+        let crosses = now < self.quiet_from && self.crossing_facts && self.crossing.random_ratio(1, 4);
+        if crosses { Span::from_micros(self.crossing.random_range(0..CROSSED_MAX_US)) } else { Span::ZERO }
     }
 
     pub(crate) fn hold_fails(&mut self, now: Instant) -> bool {

@@ -33,12 +33,12 @@ pub enum Purpose {
     Restarts = 11,
     /// Where containers of a cluster go.
     Placement = 12,
-    /// Which nodes fall silent.
-    Silence = 13,
     /// Who pauses and stops containers by hand.
     Hands = 14,
     /// When in its period each node of a cluster reports.
     Reports = 15,
+    /// Which facts about launches cross.
+    Crossing = 16,
 }
 
 /// One seed.

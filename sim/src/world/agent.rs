@@ -93,10 +93,19 @@ impl World<'_> {
         self.tell_agent_late(fact, Span::ZERO);
     }
 
+    /// A fact that could only be seen late is true, for the agent, since it was seen.
     pub(super) fn tell_agent_late(&mut self, fact: Fact, late: Span) {
+        self.send(fact, self.now + late, late);
+    }
+
+    /// A fact that carries its own time, and takes longer than others to arrive.
+    pub(super) fn tell_agent_delayed(&mut self, fact: Fact, late: Span) {
+        self.send(fact, self.now, late);
+    }
+
+    fn send(&mut self, fact: Fact, at: Instant, late: Span) {
         if let Some(agent) = &self.agent {
-            // A fact that could only be seen late is true, for the agent, since it was seen.
-            let message = Message::Fact(agent.life, self.now + late, fact);
+            let message = Message::Fact(agent.life, at, fact);
             self.after(late + self.setup.costs.fact_delay, Happening::Message(message));
         }
     }

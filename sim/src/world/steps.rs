@@ -191,7 +191,8 @@ impl World<'_> {
     /// Launches are seen only where there are probes.
     fn tell_launch(&mut self, fact: Fact) {
         if self.setup.tier == Tier::Gate {
-            self.tell_agent(fact);
+            let late = self.setup.faults.crosses(self.now);
+            self.tell_agent_delayed(fact, late);
         }
     }
 }
