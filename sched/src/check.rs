@@ -41,8 +41,10 @@ fn task_is_sound(scheduler: &Scheduler, task: &Task, now: Instant) -> Option<Str
     let own = tracker.terms_of(task).hold_max;
     let hold_max = own.unwrap_or(scheduler.settings().hold_max);
     let for_memory = gate_of(task) == Some(Gate::Allocations) && own.is_none();
-    let held_too_long =
-        task.stopped_since.is_some_and(|since| now.since(since) > hold_max) && task.is_gripped() && !paused && !for_memory;
+    let held_too_long = task.stopped_since.is_some_and(|since| now.since(since) > hold_max)
+        && task.is_gripped()
+        && !paused
+        && !for_memory;
     if held_too_long {
         return Some(format!("task {id} is held beyond its longest hold of {hold_max}"));
     }
@@ -170,20 +172,14 @@ mod tests {
         assert_eq!(stopping.broken(2), words);
         stopping.decides(2);
         assert_eq!(stopping.broken(2), None);
-        let mut over = Desk::with(Settings::default(), Box::new(Holds(&[1], FOR_NOTHING)));
-        over.hears(0, on_terms(1, terms(Mode::Burst, 0)));
-        over.hears(0, arrives(1, 1));
-        over.hears(0, submits(1));
-        over.decides(0);
-        over.hears(1, drains(1));
-        assert_eq!(over.broken(1), Some(String::from("task 1 is held, and must not be touched")));
     }
 
     #[test]
     fn a_hold_that_outlives_a_pause_is_not_ours_to_lift() {
         let mut paused = desk(&[2], FOR_NOTHING);
         paused.hears(2, Fact::ContainerPaused(ContainerId(2)));
-        paused.hears(3, on_terms(2, Terms::UNMANAGED));
+        let (container, terms) = (ContainerId(2), Terms::UNMANAGED);
+        paused.hears(3, Fact::Container { container, terms, paused: true });
         assert_eq!(paused.broken(400_000), None);
     }
 
@@ -198,14 +194,17 @@ mod tests {
 
     #[test]
     fn nobody_is_held_beyond_its_longest_hold() {
-        let held = desk(&[2], FOR_NOTHING);
-        assert_eq!(held.broken(300_000), None);
-        assert_eq!(held.broken(300_001), Some(String::from("task 2 is held beyond its longest hold of 5m")));
+        let mut held = desk(&[2], FOR_NOTHING);
+        assert_eq!(held.broken(900_000), None, "a shut gate is no wait");
+        held.hears(2, stands(2));
+        assert_eq!(held.broken(300_002), None);
+        assert_eq!(held.broken(300_003), Some(String::from("task 2 is held beyond its longest hold of 5m")));
         let mut own = desk(&[2], FOR_NOTHING);
         own.hears(2, on_terms(2, Terms { hold_max: Some(ms(40)), ..terms(Mode::Process, 0) }));
-        assert_eq!(own.broken(41), Some(String::from("task 2 is held beyond its longest hold of 40ms")));
-        own.decides(41);
-        assert_eq!(own.broken(41), None);
+        own.hears(2, stands(2));
+        assert_eq!(own.broken(43), Some(String::from("task 2 is held beyond its longest hold of 40ms")));
+        own.decides(43);
+        assert_eq!(own.broken(43), None);
     }
 
     #[test]

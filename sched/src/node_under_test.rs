@@ -37,7 +37,7 @@ pub(crate) fn terms(mode: Mode, deadline_ms: i64) -> Terms {
 
 /// A container exists on these terms.
 pub(crate) fn on_terms(container: u32, terms: Terms) -> Fact {
-    Fact::Container { container: ContainerId(container), terms }
+    Fact::Container { container: ContainerId(container), terms, paused: false }
 }
 
 /// A process of a container uses the GPU; what it launches is seen.
@@ -65,6 +65,16 @@ pub(crate) fn drains(pid: u32) -> Fact {
 /// It stands at its shut gate, about to launch.
 pub(crate) fn stands(pid: u32) -> Fact {
     Fact::AtLaunch { process: process(pid), gpu: GPU }
+}
+
+/// Its container was frozen.
+pub(crate) fn stopped(pid: u32) -> Fact {
+    Fact::Stopped { process: process(pid), gpu: GPU }
+}
+
+/// Its container was thawed for another.
+pub(crate) fn resumed(pid: u32) -> Fact {
+    Fact::Resumed { process: process(pid), gpu: GPU }
 }
 
 /// It stands at its shut gate, about to allocate.

@@ -85,9 +85,8 @@ fn hold_later_dues(
     judgement: &mut Judgement,
 ) {
     let stays = |candidate: &&Candidate<'_>| !yielding.contains(&candidate.task.id);
-    let is_later = |candidate: &&Candidate<'_>| {
-        candidate.due.is_some_and(|due| (due, candidate.task.id) > first)
-    };
+    let is_later =
+        |candidate: &&Candidate<'_>| candidate.due.is_some_and(|due| (due, candidate.task.id) > first);
     let later = scene.candidates.iter().filter(stays).filter(is_later);
     for candidate in later.filter(|candidate| scene.may_hold(candidate)) {
         judgement.hold(candidate, Reason::DueSooner(first.1));

@@ -128,7 +128,7 @@ mod tests {
             let memory = gib.map(|gib| gib * GIB);
             let forecast =
                 Forecast { typical: Span::ZERO, upper: Span::ZERO, source: Source::Assumed, memory };
-            Candidate { task, forecast, served: Span::ZERO, contends: false }
+            Candidate { task, forecast, due: task.due(), served: Span::ZERO, contends: false }
         });
         let settings = Settings::default();
         let scene = Scene {
@@ -159,7 +159,8 @@ mod tests {
         let (task, _) = newcomer(1, None);
         let forecast =
             Forecast { typical: Span::ZERO, upper: Span::ZERO, source: Source::Assumed, memory: None };
-        let candidates = alloc::vec![Candidate { task: &task, forecast, served: Span::ZERO, contends: true }];
+        let candidates =
+            alloc::vec![Candidate { task: &task, forecast, due: None, served: Span::ZERO, contends: true }];
         let review = review(
             &Scene { now: at(0), settings: &settings, gpu: &gpu, candidates, someone_contends: false },
             0,
@@ -215,7 +216,8 @@ mod tests {
     #[test]
     fn what_a_task_asks_for_at_its_gate_is_its_need() {
         let (task, gib) = newcomer(2, None);
-        let asking = |bytes| (Task { demand: Demand::AtAllocation(bytes), memory_asked: bytes, ..task }, gib);
+        let asking =
+            |bytes| (Task { demand: Demand::AtAllocation(bytes), memory_asked: Some(bytes), ..task }, gib);
         let fits = reviewed(&[resident(1, Some(6), 6), asking(4 * GIB)], 6, 0);
         assert_eq!(fits.admitted, [TaskId(2)]);
         let waits = reviewed(&[resident(1, Some(6), 6), asking(5 * GIB)], 6, 0);
@@ -237,8 +239,11 @@ mod tests {
     #[test]
     fn one_in_flux_blocks_newcomers_until_it_has_allocated_or_launched() {
         let (in_flux, gib) = resident(1, None, 0);
+        let in_flux = Task { start: at(9_000), ..in_flux };
         let blocked = reviewed(&[(in_flux, gib), newcomer(2, Some(1))], 0, 0);
         assert_eq!(blocked.holds, [(TaskId(2), Reason::SizeUnknown(TaskId(1)))]);
+        let for_long = Task { start: at(5_000), ..in_flux };
+        assert_eq!(reviewed(&[(for_long, gib), newcomer(2, Some(1))], 0, 0).admitted, [TaskId(2)]);
         let launched = Task { launched: true, ..in_flux };
         assert_eq!(reviewed(&[(launched, gib), newcomer(2, Some(1))], 0, 0).admitted, [TaskId(2)]);
         assert_eq!(reviewed(&[resident(1, None, 1), newcomer(2, Some(1))], 1, 0).admitted, [TaskId(2)]);
@@ -247,7 +252,7 @@ mod tests {
     #[test]
     fn a_small_task_slips_in_front_until_the_large_one_has_waited_long() {
         let (large, gib) = newcomer(2, Some(5));
-        let waiting_since = |millis| (Task { held_since: Some(at(millis)), ..large }, gib);
+        let waiting_since = |millis| (Task { stopped_since: Some(at(millis)), ..large }, gib);
         let tasks = |large| [resident(1, Some(8), 8), large, newcomer(3, Some(1))];
         let slips = reviewed(&tasks(waiting_since(5_001)), 8, 0);
         assert_eq!((slips.admitted, slips.holds), (alloc::vec![TaskId(3)], alloc::vec![no_memory(2, 5, 2)]));

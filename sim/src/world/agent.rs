@@ -218,7 +218,8 @@ impl World<'_> {
     }
 
     pub(super) fn procs_of(&self, container: ContainerId) -> Vec<usize> {
-        let of = |index: &&usize| self.procs[**index].as_ref().is_some_and(|proc| proc.container == container);
+        let of =
+            |index: &&usize| self.procs[**index].as_ref().is_some_and(|proc| proc.container == container);
         self.live.iter().filter(of).copied().collect()
     }
 

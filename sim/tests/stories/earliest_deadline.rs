@@ -116,9 +116,9 @@ fn a_stream_of_urgent_requests_starves_nobody() {
     let about_patient: Vec<&str> = told.lines().filter(|line| line.contains("patient")).collect();
     expect![[r#"
         5ms      patient arrives; hold patient, r0 has a deadline to make
-        5.005s   release patient, it has waited 5s
-        5.105s   hold patient, r48 has a deadline to make
-        5.138s   patient done
+        5.125s   release patient, it has waited 5s
+        5.225s   hold patient, r49 has a deadline to make
+        5.249s   patient done
     "#]]
     .assert_eq(&(about_patient.join("\n") + "\n"));
 }

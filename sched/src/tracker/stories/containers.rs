@@ -3,7 +3,7 @@
 use crate::fact::{ContainerId, Fact, GpuId};
 use crate::forecast::Source;
 use crate::node_under_test::*;
-use crate::task::Mode;
+use crate::task::{Mode, TaskId};
 use crate::tracker::Latest;
 
 fn watch() -> Watch {
@@ -26,7 +26,7 @@ fn hits_and_misses_are_counted_and_the_latest_float_is_kept() {
     runs(&mut watch, 3, 200, 350);
     let container = watch.container(1);
     assert_eq!((container.hits, container.misses), (2, 1));
-    assert_eq!(container.latest, Some(Latest { missed: true, float: Some(ms(-50)) }));
+    assert_eq!(container.latest, Some(Latest { task: TaskId(3), missed: true, float: Some(ms(-50)) }));
     assert_eq!(container.latest_float, Some(ms(-50)));
 }
 
@@ -35,12 +35,16 @@ fn a_miss_lasts_until_the_next_task_starts() {
     let mut watch = watch();
     watch.hears(0, arrives(1, 1));
     watch.waits(101);
-    assert_eq!(watch.container(1).latest, Some(Latest { missed: true, float: None }));
+    assert_eq!(watch.container(1).latest, Some(Latest { task: TaskId(1), missed: true, float: None }));
     watch.hears(150, exits(1));
     watch.waits(10_000);
-    assert_eq!(watch.container(1).latest, Some(Latest { missed: true, float: Some(ms(-50)) }));
+    assert_eq!(
+        watch.container(1).latest,
+        Some(Latest { task: TaskId(1), missed: true, float: Some(ms(-50)) })
+    );
     watch.hears(10_000, arrives(2, 1));
-    assert_eq!(watch.container(1).latest, None);
+    let latest = Latest { task: TaskId(2), missed: false, float: None };
+    assert_eq!(watch.container(1).latest, Some(latest));
     assert_eq!(watch.container(1).latest_float, Some(ms(-50)));
 }
 

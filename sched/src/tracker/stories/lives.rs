@@ -282,7 +282,7 @@ fn a_burst_starts_with_the_memory_its_process_has() {
 fn what_a_task_asked_for_comes_on_top_of_what_it_has() {
     let mut watch = watch(Mode::Process, 100);
     watch.hears_all(0, [arrives(1, 1), has(1, 3), asks(1, 4), asks(1, 2)]);
-    assert_eq!(watch.task(1).memory_asked, 7);
+    assert_eq!(watch.task(1).memory_asked, Some(5));
     assert_eq!(watch.task(1).demand, Demand::AtAllocation(2));
     watch.hears(1, has(1, 7));
     assert_eq!(watch.task(1).demand, Demand::Host);
