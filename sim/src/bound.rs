@@ -12,7 +12,7 @@
 //! It is zero exactly if preemptive earliest-deadline-first meets all deadlines.
 
 use crate::workload::{TaskSpec, Workload};
-use sched::Span;
+use sched::{Mode, Span};
 use std::collections::BinaryHeap;
 
 /// Beyond this many tasks in one busy period, only some of their moments are tried as the start of an
@@ -45,7 +45,10 @@ impl Need {
         Need {
             ready: (task.arrives + task.phases.before()).as_micros(),
             work: task.phases.work().as_micros(),
-            due: task.deadline.map(|deadline| (task.arrives + deadline - tail).as_micros()),
+            // A server's deadline is each request's; that it could meet them all is the least one can say.
+            due: Some(task)
+                .filter(|task| task.mode == Mode::Process)
+                .and_then(|task| Some((task.arrives + task.deadline? - tail).as_micros())),
             tail: tail.as_micros(),
         }
     }

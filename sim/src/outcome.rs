@@ -34,6 +34,8 @@ pub struct TaskOutcome {
     pub failed: bool,
     /// It ran out of GPU memory.
     pub out_of_memory: bool,
+    /// Of a server: requests that missed. Its deadline is each request's, not that of its whole life.
+    pub requests_missed: Option<usize>,
     /// How often it was made to stand.
     pub stops: u64,
     /// For how long.
@@ -74,9 +76,13 @@ impl TaskOutcome {
         self.ended.since(self.arrived)
     }
 
-    /// Whether it made its deadline; none if it had none.
+    /// Whether it made its deadline, a server that of every request; none if it had none.
     pub fn hit(&self) -> Option<bool> {
-        self.deadline.map(|deadline| !self.failed && self.turnaround() <= deadline)
+        let in_time = |deadline| match self.requests_missed {
+            Some(missed) => missed == 0,
+            None => self.turnaround() <= deadline,
+        };
+        self.deadline.map(|deadline| !self.failed && in_time(deadline))
     }
 }
 

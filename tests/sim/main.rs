@@ -92,9 +92,9 @@ fn bad_input_gets_one_line_and_exit_code_2_and_writes_nothing() {
     let picture = picture.to_str().expect("its name is text");
     let wrong: [(&[&str], &str); 9] = [
         (&["--policy", "lifo"], "earliest-deadline"),
-        (&["--load", "0"], "more than 0"),
-        (&["--load", "-1"], "more than 0"),
-        (&["--load", "NaN"], "more than 0"),
+        (&["--load", "0"], "0.01 to 10"),
+        (&["--load", "-1"], "0.01 to 10"),
+        (&["--load", "NaN"], "0.01 to 10"),
         (&["--tasks", "0"], "1 to 100000"),
         (&["--preset", "essay"], "paper"),
         (&[story.path()], "line 3: 'wrok'"),

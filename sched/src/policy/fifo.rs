@@ -34,7 +34,7 @@ impl Policy for Fifo {
         // A server's next request comes later than whoever is here now.
         let dormant = scene.candidates.iter().filter(|candidate| candidate.task.dormant && !room);
         dormant.for_each(|candidate| judgement.hold(candidate, full.unwrap_or(Reason::CameLater(first))));
-        if full == Some(Reason::MemoryFull) && running.len() > 1 && has_shown(scene) {
+        if full == Some(Reason::MemoryFull) && running.len() > 1 && !one_waits_for_memory(scene) {
             let last = running.iter().max_by_key(|candidate| (candidate.task.free_since, candidate.task.id));
             if let Some(last) = last {
                 judgement.hold(last, Reason::MemoryFull);
@@ -44,13 +44,13 @@ impl Policy for Fifo {
     }
 }
 
-/// Whether the reading shows what the last task made to wait for memory has brought: one at a time, as
-/// with letting in.
-fn has_shown(scene: &Scene<'_>) -> bool {
-    let waits = |candidate: &&Candidate<'_>| candidate.task.reason == Some(Reason::MemoryFull);
-    let last = scene.candidates.iter().filter(waits).filter_map(|candidate| candidate.task.held_since).max();
-    let read_at = scene.gpu.reading.map(|(at, _)| at);
-    last.is_none_or(|last| read_at.is_some_and(|at| at.since(last) >= scene.settings.fifo.fresh_after))
+/// Whether a task that was let in waits again for memory. One is enough: standing still gives none back, so
+/// more of them would only stand too.
+fn one_waits_for_memory(scene: &Scene<'_>) -> bool {
+    scene.candidates.iter().any(|candidate| {
+        let task = candidate.task;
+        task.is_gripped() && task.memory > 0 && task.reason == Some(Reason::MemoryFull)
+    })
 }
 
 /// Why nobody is let in, and whether somebody is.

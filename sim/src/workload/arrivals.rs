@@ -24,6 +24,8 @@ const KERNEL: Span = Span::from_millis(10);
 const KERNELS_MAX: i64 = 500;
 /// A request or a pod that shares a GPU needs little of it; the traces do not say how much memory.
 const MEMORY: u64 = 1 << 24;
+/// The longest task: a day.
+const RUN_MAX_US: f64 = 24.0 * 3600.0 * 1e6;
 const GAP: Span = Span::from_micros(10);
 
 /// What is wrong with an arrivals file.
@@ -113,7 +115,13 @@ fn rows(text: &str) -> Result<Vec<Row>, ArrivalsError> {
     let mut rows = Vec::new();
     for (index, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        rows.extend(row(&cells).map_err(|what| ArrivalsError { line: index + 1, what })?);
+        let read = row(&cells).and_then(|row| match row {
+            Some((_, run)) if run > RUN_MAX_US => {
+                Err(format!("a run of {:.0}s is too long: accepted is at most a day", run / 1e6))
+            }
+            row => Ok(row),
+        });
+        rows.extend(read.map_err(|what| ArrivalsError { line: index + 1, what })?);
     }
     if rows.is_empty() {
         return Err(ArrivalsError { line: 1, what: "there is no arrival below the header".to_owned() });
@@ -147,9 +155,11 @@ fn number(cells: &[&str], column: usize) -> Result<f64, String> {
 fn timestamp(cell: &str) -> Result<f64, String> {
     let refused = || format!("'{cell}' is no moment: accepted is 2023-11-16 18:17:03.97");
     let clock = cell.split_whitespace().nth(1).ok_or_else(refused)?;
-    let parts: Vec<f64> = clock.split(':').filter_map(|part| part.parse().ok()).collect();
-    match parts.as_slice() {
-        [hours, minutes, seconds] => Ok(((hours * 60.0 + minutes) * 60.0 + seconds) * 1e6),
+    let parts: Option<Vec<f64>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    match parts.as_deref() {
+        Some([hours, minutes, seconds]) if [hours, minutes, seconds].iter().all(|part| part.is_finite()) => {
+            Ok(((hours * 60.0 + minutes) * 60.0 + seconds) * 1e6)
+        }
         _ => Err(refused()),
     }
 }

@@ -19,6 +19,9 @@ const WORDS: &str = "work, due, expect, kernel, depth, memory, gpu, container, c
 /// How long a kernel takes where the story does not say: short enough that a task can be held soon.
 const KERNEL: Span = Span::from_millis(10);
 
+/// How long a task may take alone, all rounds together.
+const LIFE_MAX: Span = Span::from_secs(24 * 60 * 60);
+
 /// What is wrong with a story, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
@@ -33,6 +36,7 @@ pub struct StoryError {
 pub fn story(name: &str, text: &str) -> Result<Workload, StoryError> {
     let mut workload =
         Workload { name: format!("story {name}"), gpus: Vec::new(), tasks: Vec::new(), alpha: None };
+    let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -41,7 +45,12 @@ pub fn story(name: &str, text: &str) -> Result<Workload, StoryError> {
             ["gpu", "memory", size] => {
                 wire::bytes::parse(size).map(|bytes| workload.gpus.push(bytes)).map_err(|e| e.to_string())
             }
-            [when, name, rest @ ..] => task(when, name, rest).map(|task| workload.tasks.push(task)),
+            [when, name, rest @ ..] => task(when, name, rest).and_then(|task| {
+                agrees(&workload.tasks, &task)?;
+                lines.push(index + 1);
+                workload.tasks.push(task);
+                Ok(())
+            }),
             [word] => Err(format!("'{word}' stands alone: accepted is WHEN NAME work DURATION …")),
         };
         read.map_err(|what| StoryError { line: index + 1, what })?;
@@ -50,9 +59,9 @@ pub fn story(name: &str, text: &str) -> Result<Workload, StoryError> {
         workload.gpus.push(GPU_MEMORY);
     }
     let gpus = workload.gpus.len();
-    if let Some(task) = workload.tasks.iter().find(|task| task.gpu >= gpus) {
-        let what = format!("task {} is on gpu {}, and there are {gpus}", task.name, task.gpu);
-        return Err(StoryError { line: text.lines().count(), what });
+    if let Some((task, line)) = workload.tasks.iter().zip(lines).find(|(task, _)| task.gpu >= gpus) {
+        let what = format!("'{}' is no gpu of this story: accepted are 0 to {}", task.gpu, gpus - 1);
+        return Err(StoryError { line, what });
     }
     if workload.tasks.is_empty() {
         let what = "there is no task: accepted is WHEN NAME work DURATION …".to_owned();
@@ -89,7 +98,23 @@ fn task(when: &str, name: &str, rest: &[&str]) -> Result<TaskSpec, String> {
     let work = work.ok_or_else(|| format!("task {name} has no work: accepted is work DURATION"))?;
     let kernels = Phases::kernels_of(work, kernel);
     spec.phases = Phases { kernels: kernels.kernels, kernel: kernels.kernel, ..spec.phases };
+    if spec.phases.solo() > LIFE_MAX {
+        return Err(format!("task {name} would take {} alone: accepted is at most 24h", spec.phases.solo()));
+    }
     Ok(spec)
+}
+
+/// Tasks of one container have the same terms, as its labels do.
+fn agrees(tasks: &[TaskSpec], task: &TaskSpec) -> Result<(), String> {
+    let terms = |task: &TaskSpec| (task.deadline, task.expect, task.mode, task.managed);
+    let differs = |other: &&TaskSpec| other.container == task.container && terms(other) != terms(task);
+    match tasks.iter().find(differs) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "task {} shares container {} with {}, but not its due, expect, task or managed",
+            task.name, task.container, other.name
+        )),
+    }
 }
 
 fn set(spec: &mut TaskSpec, word: &str, value: &str) -> Result<(), String> {
@@ -178,7 +203,12 @@ mod tests {
             ("0ms b work", "line 3: 'work' lacks its value"),
             ("b", "line 3: 'b' stands alone"),
             ("0ms b work 1s depth 0", "line 3: '0' is no count"),
-            ("0ms b work 1s gpu 1", "line 3: task b is on gpu 1, and there are 1"),
+            (
+                "0ms b work 1s gpu 1\n0ms c work 1s",
+                "line 3: '1' is no gpu of this story: accepted are 0 to 0",
+            ),
+            ("0ms a work 1s due 2s", "line 3: task a shares container a with a, but not its due"),
+            ("0ms b work 24h rounds 2", "line 3: task b would take 48h alone: accepted is at most 24h"),
             ("gpu memory 24GB", "line 3: '24GB' is not an amount of memory"),
         ] {
             assert!(wrong(line).starts_with(expected), "{}", wrong(line));

@@ -20,7 +20,7 @@ use crate::workload::{TaskSpec, Workload};
 use agent::{Agent, Message};
 use process::Proc;
 use sched::policy::Policy;
-use sched::{ContainerId, Instant, Settings, Span, Terms};
+use sched::{ContainerId, Instant, Mode, Settings, Span, Terms};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -84,7 +84,8 @@ impl Setup {
             policy: Box::new(move || {
                 sched::policy::by_name(policy).expect("the name was checked at the door")
             }),
-            settings: Settings::default(),
+            // Launches within a millisecond are one request, not several.
+            settings: Settings { burst_gap: Span::from_millis(1), ..Settings::default() },
             costs,
             tier: Tier::Gate,
             faults: Faults::none(),
@@ -344,7 +345,11 @@ impl<'w> World<'w> {
     }
 
     fn into_outcome(self) -> Outcome {
-        let tasks = self.workload.tasks.iter().zip(&self.procs).map(|(spec, proc)| {
+        let mut missed = vec![0; self.workload.tasks.len()];
+        for record in self.records.iter().filter(|record| record.hit() == Some(false)) {
+            missed[record.process.started as usize] += 1;
+        }
+        let tasks = self.workload.tasks.iter().zip(&self.procs).zip(missed).map(|((spec, proc), missed)| {
             let proc = proc.as_ref();
             let arrived = proc.map_or(Instant::ZERO + spec.arrives, |proc| proc.started);
             TaskOutcome {
@@ -354,6 +359,7 @@ impl<'w> World<'w> {
                 deadline: spec.deadline,
                 failed: proc.is_none_or(|proc| proc.failed),
                 out_of_memory: proc.is_some_and(|proc| proc.out_of_memory),
+                requests_missed: (spec.mode != Mode::Process).then_some(missed),
                 stops: proc.map_or(0, |proc| proc.stops),
                 waited: proc.map_or(Span::ZERO, |proc| proc.waited),
             }

@@ -122,3 +122,38 @@ fn a_stream_of_urgent_requests_starves_nobody() {
     "#]]
     .assert_eq(&(about_patient.join("\n") + "\n"));
 }
+
+#[test]
+fn of_many_who_wait_each_has_its_while() {
+    let request = |n: u32| format!("{}ms r{n} work 100ms due 400ms\n", 100 * n + 1);
+    let requests: String = (0..260).map(request).collect();
+    let patient = |n: u32| format!("5ms p{n} work 400ms kernel 50ms\n");
+    let patients: String = (1..=4).map(patient).collect();
+    let told = crate::tell("earliest-deadline", &(patients + &requests));
+    let waited: Vec<&str> = told.lines().filter(|line| line.contains("it has waited")).collect();
+    for n in 1..=4 {
+        let its_while = format!("release p{n}, it has waited");
+        assert!(waited.iter().any(|line| line.contains(&its_while)), "{waited:#?}");
+    }
+}
+
+#[test]
+fn a_server_is_held_at_its_next_request() {
+    let told = crate::tell(
+        "earliest-deadline",
+        "0ms  server  task burst  work 2s  kernel 10ms  gap 20ms  due 20s
+         5ms  urgent  work 1s  kernel 10ms  due 3s",
+    );
+    let end = told.lines().find(|line| line.contains("urgent done")).expect("it ends");
+    assert!(end.starts_with("1.01"), "one kernel of the server is in its way, no more: {told}");
+}
+
+#[test]
+fn who_computes_while_another_prepares_is_held_once_at_most() {
+    let told = crate::tell(
+        "earliest-deadline",
+        "0ms  soon   host 5s  work 10ms  due 10s
+         0ms  later  work 1s  kernel 10ms  gap 5ms  due 20s",
+    );
+    assert!(told.matches("hold later").count() <= 1, "{told}");
+}

@@ -100,3 +100,16 @@ fn what_is_not_ours_is_seen_and_never_touched() {
         assert!(!told.contains("hold"), "{told}");
     }
 }
+
+#[test]
+fn no_setting_of_ours_lets_a_task_go_to_fail_for_lack_of_memory() {
+    for policy in ["fifo", "earliest-deadline", "least-slack"] {
+        let told = tell(
+            policy,
+            "gpu memory 10GiB
+             0ms  first  context 5ms  work 400s  kernel 1s  memory 8GiB
+             1ms  second  context 5ms  work 10s  kernel 1s  memory 8GiB",
+        );
+        assert!(!told.contains("runs out") && told.contains("second done"), "{told}");
+    }
+}

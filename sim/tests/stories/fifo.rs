@@ -69,3 +69,29 @@ fn a_deadline_means_nothing_to_it() {
         "#]],
     );
 }
+
+#[test]
+fn for_memory_only_the_last_one_let_in_waits_again() {
+    check(
+        "fifo",
+        "gpu memory 10GiB
+           0ms  a  work 3s  kernel 10ms  gap 40ms  memory 3000MiB
+         250ms  b  host 1s  work 1s  kernel 10ms  gap 40ms  memory 2400MiB
+         500ms  c  host 1s  work 1s  kernel 10ms  gap 40ms  memory 2400MiB
+         750ms  d  host 1s  work 1s  kernel 10ms  gap 40ms  memory 2400MiB",
+        &expect![[r#"
+            0s       a arrives
+            250ms    b arrives
+            500ms    c arrives; hold c, a came first
+            600ms    release c
+            750ms    d arrives; hold d, a came first
+            800ms    release d
+            1.8s     hold d, the GPU memory is nearly full
+            8.496s   b done
+            8.6s     release d
+            8.706s   c done
+            14.749s  d done
+            18.499s  a done
+        "#]],
+    );
+}

@@ -20,7 +20,9 @@ const TASKS: usize = 1_000;
 const TASKS_MAX: usize = 100_000;
 /// The load where the command line does not say.
 const LOAD: f64 = 0.9;
-/// The most load that is generated: beyond it nearly everything misses, and nothing is learnt.
+/// The loads that are generated: below, hours pass between tasks; above, nearly everything misses. Neither
+/// says anything.
+const LOAD_MIN: f64 = 0.01;
 const LOAD_MAX: f64 = 10.0;
 /// The workloads that are built in.
 const PRESETS: [&str; 1] = ["paper"];
@@ -33,7 +35,13 @@ const PRESETS: [&str; 1] = ["paper"];
 #[command(after_help = "Examples:
   leeway sim --preset paper --timeline
   leeway sim --seed 1 --tasks 1000 --load 0.9 --json
-  leeway sim story.txt --policy least-slack --svg story.svg")]
+  leeway sim story.txt --policy least-slack --svg story.svg
+
+A story has one line per task: when it starts, its name, then words with a value each.
+    0ms  train  work 400ms  due 900ms
+  100ms  infer  work  50ms  due 200ms  expect 50ms
+Words: work, due, expect, kernel, depth, gap, context, host, input, output, memory, gpu, container, task,
+rounds, think, managed. A line `gpu memory 24GiB` gives the node a GPU of that size.")]
 pub struct Sim {
     /// A story: one line per task
     #[arg(value_name = "STORY", conflicts_with_all = ["preset", "arrivals", "seed", "tasks", "load"])]
@@ -53,7 +61,7 @@ pub struct Sim {
     /// GPU work that arrives per unit of time [default: 0.9, or as the arrivals have it]
     #[arg(long, value_name = "L", value_parser = load, allow_negative_numbers = true)]
     load: Option<f64>,
-    /// The policy to run
+    /// The policy to run: all, none, fifo, earliest-deadline or least-slack
     #[arg(long, default_value = "all", value_parser = policies)]
     policy: Policies,
     /// Draw each task's life
@@ -74,6 +82,11 @@ struct Policies(Vec<&'static str>);
 impl Sim {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let workload = self.workload()?;
+        // A picture that cannot be drawn is better known before minutes of simulation than after.
+        if let Some(path) = &self.svg {
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            opened.with_context(|| format!("could not draw into {}", path.display()))?;
+        }
         let bound = sim::bound::bound(&workload);
         let outcomes = self.outcomes(&workload)?;
         let report = SimReport {
@@ -188,8 +201,8 @@ fn policies(name: &str) -> Result<Policies, String> {
 }
 
 fn load(text: &str) -> Result<f64, String> {
-    let load = text.parse::<f64>().ok().filter(|load| *load > 0.0 && *load <= LOAD_MAX);
-    load.ok_or_else(|| format!("no load, accepted is more than 0 and at most {LOAD_MAX}"))
+    let load = text.parse::<f64>().ok().filter(|load| (LOAD_MIN..=LOAD_MAX).contains(load));
+    load.ok_or_else(|| format!("no load, accepted is {LOAD_MIN} to {LOAD_MAX}"))
 }
 
 fn tasks(text: &str) -> Result<usize, String> {

@@ -34,7 +34,7 @@ pub(super) fn of(report: &SimReport) -> String {
     ]);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 7] = std::array::from_fn(width);
-    let mut text = format!("{}, {} tasks", report.workload, report.tasks);
+    let mut text = report.workload.clone();
     if let Some([least, most]) = report.alpha {
         text += &format!(", deadlines of {least} to {most} times the run time");
     }
