@@ -330,3 +330,15 @@ fn deciding_when_it_wakes_never_spins() {
         }
     }
 }
+
+#[test]
+fn a_task_held_at_its_launches_that_lacks_memory_is_held_at_its_allocations_too() {
+    let mut desk = held();
+    desk.hears(5, has(1, GIB));
+    desk.hears(5, reads(GIB));
+    let stricter = "#2 hold 2 at allocations: it is not known how much GPU memory it needs";
+    assert_eq!(desk.decides(5), stricter);
+    desk.hears(6, answers(2, Outcome::Held));
+    assert_eq!(desk.task(2).grip, Grip::Held(Gate::Allocations));
+    assert_eq!(desk.decides(6), "");
+}
