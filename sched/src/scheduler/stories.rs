@@ -344,3 +344,33 @@ fn deciding_when_it_wakes_never_spins() {
         }
     }
 }
+
+#[test]
+fn a_task_held_at_its_launches_that_lacks_memory_is_held_at_its_allocations_too() {
+    let mut desk = held();
+    desk.hears(5, has(1, GIB));
+    desk.hears(5, reads(GIB));
+    let stricter = "#2 hold 2 at allocations: it is not known how much GPU memory it needs";
+    assert_eq!(desk.decides(5), stricter);
+    desk.hears(6, answers(2, Outcome::Held));
+    assert_eq!(desk.task(2).grip, Grip::Held(Gate::Allocations));
+    assert_eq!(desk.decides(6), "");
+}
+
+#[test]
+fn who_is_let_allocate_is_remembered_so() {
+    let mut desk = Desk::with_two_deadlines("earliest-deadline");
+    desk.hears(0, on_terms(1, Terms { memory: Some(GIB), ..terms(Mode::Process, 10_000) }));
+    desk.hears(0, reads(0));
+    desk.decides(0);
+    assert!(desk.task(1).admitted && !desk.task(2).admitted);
+}
+
+#[test]
+fn a_longest_hold_that_is_shorter_than_patience_ends_first() {
+    let mut desk = patient();
+    desk.hears(1, on_terms(2, Terms { hold_max: Some(ms(700)), ..terms(Mode::Process, 0) }));
+    assert_eq!(desk.decides(1), "");
+    assert_eq!(desk.wakes_at(), Some(ms(700)));
+    assert_eq!(desk.decides(700), "#3 release 2: it was held for 700ms, its longest hold");
+}

@@ -258,3 +258,26 @@ fn a_mode_that_changes_while_held_waits_for_the_next_task() {
     assert_eq!((watch.task(1).mode, watch.task(1).due()), (Mode::Process, Some(at(500))));
     assert_eq!(watch.hears(30, exits(1)), "1 ends at 30ms, 470ms float");
 }
+
+#[test]
+fn a_new_hold_ends_a_grant_and_a_release_says_why() {
+    let mut watch = holding(Mode::Process);
+    release(&mut watch, 2, 20);
+    assert_eq!(watch.task(1).reason, Some(Reason::ItsTurn));
+    watch.tracker.grant(at(20), TaskId(1), at(90));
+    assert_eq!(watch.task(1).granted_until, Some(at(90)));
+    watch.tracker.ask_hold(ask(3, 30), TaskId(1), Gate::Launches, BECAUSE);
+    assert_eq!((watch.task(1).granted_until, watch.task(1).reason), (None, Some(BECAUSE)));
+}
+
+#[test]
+fn a_gpu_remembers_when_somebody_was_last_let_in() {
+    let mut watch = holding(Mode::Process);
+    let let_in_at = |watch: &Watch| watch.tracker.gpu(GPU).and_then(|gpu| gpu.let_in_at);
+    watch.tracker.let_in(at(5), TaskId(1), true);
+    watch.tracker.let_in(at(7), TaskId(1), true);
+    assert_eq!(let_in_at(&watch), Some(at(5)));
+    watch.tracker.let_in(at(8), TaskId(1), false);
+    watch.tracker.let_in(at(9), TaskId(1), true);
+    assert_eq!(let_in_at(&watch), Some(at(9)));
+}

@@ -287,3 +287,14 @@ fn what_a_task_asked_for_comes_on_top_of_what_it_has() {
     watch.hears(1, has(1, 7));
     assert_eq!(watch.task(1).demand, Demand::Host);
 }
+
+#[test]
+fn what_a_task_did_already_is_remembered() {
+    let mut watch = watch(Mode::Process, 100);
+    watch.hears(0, arrives(1, 1));
+    assert!(!watch.task(1).launched && !watch.task(1).admitted);
+    watch.hears_all(1, [submits(1), drains(1)]);
+    assert!(watch.task(1).launched && !watch.task(1).admitted);
+    watch.hears_all(2, [has(1, 1), has(1, 0)]);
+    assert!(watch.task(1).admitted);
+}

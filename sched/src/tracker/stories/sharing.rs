@@ -98,3 +98,14 @@ fn the_forecast_learns_what_a_task_had_not_how_long_it_took() {
     assert_eq!((finished.end, finished.served, finished.waited), (at(90), ms(40), Span::ZERO));
     assert_eq!(watch.container(1).forecast().typical, ms(40));
 }
+
+#[test]
+fn losses_of_several_stretches_add_up() {
+    let mut watch = two();
+    watch.hears_all(0, [submits(1), submits(2)]);
+    watch.hears(90, drains(1));
+    assert_eq!(watch.task(1).lost, ms(50));
+    watch.hears(100, submits(1));
+    watch.hears(190, drains(1));
+    assert_eq!(watch.task(1).lost, ms(100));
+}
