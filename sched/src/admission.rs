@@ -11,9 +11,10 @@
 //! where C is measured, never claimed: a short deadline must not buy priority for free. Units: load is
 //! in parts per million of the GPU's time, rounded up, so that rounding never admits.
 
-use core::fmt;
-
+use crate::forecast::Source;
 use crate::time::Span;
+use crate::tracker::Container;
+use core::fmt;
 
 /// The most of a GPU's time that deadlines may claim. The rest is for work without a deadline, which
 /// must not starve, and for what the forecasts did not see.
@@ -31,6 +32,16 @@ pub struct Demand {
     pub run: Span,
     /// The longest it keeps the GPU after it was told to wait: queued work runs on.
     pub blocking: Span,
+}
+
+impl Demand {
+    /// What a container asks; none if it has no deadline. What it declared is no measurement.
+    pub fn of(container: &Container, blocking: Span) -> Option<Demand> {
+        let deadline = container.terms.deadline?.span();
+        let forecast = container.forecast();
+        let measured = matches!(forecast.source, Source::Measured(_));
+        Some(Demand { deadline, run: if measured { forecast.upper } else { deadline }, blocking })
+    }
 }
 
 /// Whether the newcomer may join.
@@ -149,6 +160,19 @@ mod tests {
     fn demand(deadline: i64, run: i64, blocking: i64) -> Demand {
         let millis = Span::from_millis;
         Demand { deadline: millis(deadline), run: millis(run), blocking: millis(blocking) }
+    }
+
+    #[test]
+    fn a_claim_buys_nothing_until_it_was_measured() {
+        use crate::node_under_test::{Watch, arrives, exits, ms, on_terms, terms};
+        use crate::{fact::Terms, task::Mode};
+        let mut watch = Watch::new();
+        watch.hears(0, on_terms(1, Terms { expect: Some(ms(1)), ..terms(Mode::Process, 100) }));
+        let run = |watch: &Watch| Demand::of(watch.container(1), ms(0)).map(|demand| demand.run);
+        assert_eq!(run(&watch), Some(ms(100)));
+        watch.hears(0, arrives(1, 1));
+        watch.hears(20, exits(1));
+        assert_eq!(run(&watch), Some(ms(30)), "one run, stretched by half");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::scheduler::Scheduler;
 use crate::task::{Gate, Grip, Task};
 use crate::time::{Instant, Span};
 use crate::tracker::Tracker;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +20,7 @@ pub fn broken(scheduler: &Scheduler, now: Instant) -> Option<String> {
         .tasks()
         .find_map(|task| task_is_sound(scheduler, task, now))
         .or_else(|| tracker.gpus().find_map(|gpu| gpu_is_used(scheduler, gpu, now)))
-        .or_else(|| requests_are_distinct(tracker))
+        .or_else(|| tracker.disagreement())
 }
 
 /// Rules about one task.
@@ -98,18 +97,6 @@ fn gate_of(task: &Task) -> Option<Gate> {
         Grip::Holding(_, gate) | Grip::Held(gate) => Some(gate),
         Grip::Free | Grip::Releasing(_) => None,
     }
-}
-
-fn requests_are_distinct(tracker: &Tracker) -> Option<String> {
-    let mut seen = BTreeSet::new();
-    for task in tracker.tasks() {
-        if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip
-            && !seen.insert(ask.request)
-        {
-            return Some(format!("request {} was made for two tasks", ask.request.0));
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -265,11 +252,9 @@ mod tests {
         let ask = |request| Ask { request: RequestId(request), at: at(0) };
         watch.tracker.ask_hold(ask(7), TaskId(1), Gate::Launches, FOR_NOTHING);
         watch.tracker.ask_release(ask(8), TaskId(2), FOR_NOTHING);
-        assert_eq!(requests_are_distinct(&watch.tracker), None);
+        assert_eq!(watch.tracker.disagreement(), None);
         watch.tracker.ask_release(ask(7), TaskId(2), FOR_NOTHING);
-        assert_eq!(
-            requests_are_distinct(&watch.tracker),
-            Some(String::from("request 7 was made for two tasks"))
-        );
+        let words = "task 1 waits for an answer that nobody would bring it";
+        assert_eq!(watch.tracker.disagreement(), Some(String::from(words)));
     }
 }

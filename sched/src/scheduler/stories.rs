@@ -349,8 +349,9 @@ fn deciding_when_it_wakes_never_spins() {
 fn a_task_held_at_its_launches_that_lacks_memory_is_held_at_its_allocations_too() {
     let mut desk = held();
     desk.hears(5, has(1, GIB));
+    desk.hears(5, on_terms(2, Terms { memory: Some(10 * GIB), ..terms(Mode::Process, 20_000) }));
     desk.hears(5, reads(GIB));
-    let stricter = "#2 hold 2 at allocations: it is not known how much GPU memory it needs";
+    let stricter = "#2 hold 2 at allocations: it needs 10240 MiB of GPU memory and 9216 MiB is left";
     assert_eq!(desk.decides(5), stricter);
     desk.hears(6, answers(2, Outcome::Held));
     assert_eq!(desk.task(2).grip, Grip::Held(Gate::Allocations));
@@ -361,6 +362,7 @@ fn a_task_held_at_its_launches_that_lacks_memory_is_held_at_its_allocations_too(
 fn who_is_let_allocate_is_remembered_so() {
     let mut desk = Desk::with_two_deadlines("earliest-deadline");
     desk.hears(0, on_terms(1, Terms { memory: Some(GIB), ..terms(Mode::Process, 10_000) }));
+    desk.hears(0, on_terms(2, Terms { memory: Some(10 * GIB), ..terms(Mode::Process, 20_000) }));
     desk.hears(0, reads(0));
     desk.decides(0);
     assert!(desk.task(1).admitted && !desk.task(2).admitted);

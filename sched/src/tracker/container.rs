@@ -124,6 +124,9 @@ impl Tracker {
         self.touch_container(container);
         for id in self.tasks_of(container) {
             let Some(task) = self.tasks.get(&id).copied() else { continue };
+            if let Some(known) = self.containers.get_mut(&container).filter(|_| !task.dormant) {
+                known.gpu = known.gpu.or(Some(task.gpu));
+            }
             if task.mode != terms.mode && task.grip == Grip::Free {
                 self.take_on_mode(at, &task, terms.mode, events);
             } else if task.deadline != terms.deadline {
@@ -142,7 +145,11 @@ impl Tracker {
         self.on_task(key, |task| task.mode = mode);
         let Some(usage) = self.usages.get(&key).copied() else { return };
         let since = if mode == Mode::Process { usage.since } else { at };
-        self.begin_if_due(since, usage.task, events);
+        let begun = self.begin_if_due(since, usage.task, events);
+        // What was under way when its mode became known began before.
+        if let Some(task) = self.tasks.get_mut(&begun).filter(|_| mode != Mode::Process) {
+            task.approximate = !task.dormant;
+        }
     }
 
     /// A container that was told to stop and has a process again was started again.
@@ -154,9 +161,6 @@ impl Tracker {
     }
 
     pub(super) fn on_container_gone(&mut self, at: Instant, container: ContainerId, events: &mut Vec<Event>) {
-        if let Some(known) = self.containers.get_mut(&container) {
-            known.stopping = true;
-        }
         let processes: Vec<_> = self
             .usages
             .iter()

@@ -17,13 +17,18 @@ impl Tracker {
     /// A process uses a GPU. Pollers say so again and again.
     pub(super) fn on_process(&mut self, key: Key, usage: Usage, events: &mut Vec<Event>) {
         if let Some(known) = self.usages.get_mut(&key) {
-            if usage.launches_seen && !known.launches_seen {
-                known.launches_seen = true;
-                self.on_task(key, |task| {
-                    if task.demand == Demand::Unknown {
-                        task.demand = Demand::Host;
-                    }
-                });
+            known.launches_seen |= usage.launches_seen;
+            let found = usage.container.filter(|_| known.container.is_none());
+            known.container = known.container.or(usage.container);
+            self.on_task(key, |task| {
+                if usage.launches_seen && task.demand == Demand::Unknown {
+                    task.demand = Demand::Host;
+                }
+                task.container = task.container.or(usage.container);
+            });
+            let terms = found.and_then(|found| Some((found, self.containers.get(&found)?.terms)));
+            if let Some((container, terms)) = terms {
+                self.on_terms(self.clock, container, terms, events);
             }
             return;
         }

@@ -9,6 +9,7 @@ mod event;
 mod grip;
 mod life;
 mod share;
+mod sound;
 #[cfg(test)]
 mod stories;
 

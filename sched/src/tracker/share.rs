@@ -22,6 +22,11 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// How many tasks have work on the GPU.
+    pub(super) fn busy(&self) -> i64 {
+        self.busy
+    }
+
     /// What the clock shows at that moment, if nothing changes until then.
     fn at(&self, now: Instant, slicing_permille: i64) -> Span {
         let passed = now.since(self.at).or_zero();
