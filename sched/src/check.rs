@@ -8,7 +8,6 @@ use crate::fact::GpuId;
 use crate::scheduler::Scheduler;
 use crate::task::{Gate, Grip, Task};
 use crate::time::{Instant, Span};
-use crate::tracker::Tracker;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -44,7 +44,7 @@ impl Tracker {
         task.dormant = true;
         self.gpus.entry(key.1).or_default();
         self.usages.insert(key, Usage { task: id, ..usage });
-        self.put(task);
+        self.put(&task);
         self.begin_if_due(usage.since, id, events);
     }
 
@@ -226,7 +226,7 @@ impl Tracker {
         if let Some(usage) = self.usages.get_mut(&(task.process, task.gpu)) {
             usage.task = task.id;
         }
-        self.put(task);
+        self.put(&task);
         task.id
     }
 
@@ -236,8 +236,8 @@ impl Tracker {
         self.take(id);
     }
 
-    fn put(&mut self, task: Task) {
-        self.tasks.insert(task.id, task);
+    fn put(&mut self, task: &Task) {
+        self.tasks.insert(task.id, *task);
         self.gpus.entry(task.gpu).or_default().tasks.insert(task.id);
         self.changed.insert(task.gpu);
     }
