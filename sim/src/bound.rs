@@ -62,6 +62,9 @@ pub fn bound(workload: &Workload) -> Bound {
         let of_gpu = workload.tasks.iter().filter(|task| task.gpu == gpu);
         let needs: Vec<Need> = of_gpu.map(Need::of).collect();
         last = last.max(Span::from_micros(makespan(&needs)));
+        // Nobody is done before it would be alone, thinking included.
+        let alone = workload.tasks.iter().filter(|task| task.gpu == gpu);
+        last = alone.map(|task| task.arrives + task.phases.solo()).fold(last, Span::max);
         misses += misses_at_least(&needs);
     }
     let with_deadline = workload.tasks.iter().filter(|task| task.deadline.is_some()).count();

@@ -70,7 +70,8 @@ fn panel(policy: &str, outcome: &Outcome, longest: Span, top: f64) -> Group {
 }
 
 fn deadline(task: &TaskOutcome, x: &impl Fn(Instant) -> f64, y: f64) -> Option<Line> {
-    let due = task.arrived + task.deadline?;
+    // A server's deadline is each request's, and no moment of its whole life.
+    let due = task.arrived + task.deadline.filter(|_| task.requests_missed.is_none())?;
     let class = if task.hit() == Some(true) { "deadline" } else { "deadline missed" };
     let at = x(due).min(WIDTH - 1.0);
     Some(

@@ -52,7 +52,9 @@ fn line(index: usize, task: &TaskOutcome, outcome: &Outcome, scale: &Scale) -> S
             *cell = glyph(stretch.kind);
         }
     }
-    let due = task.deadline.map(|deadline| scale.column(task.arrived + deadline));
+    // A server's deadline is each request's, and no moment of its whole life.
+    let deadline = task.deadline.filter(|_| task.requests_missed.is_none());
+    let due = deadline.map(|deadline| scale.column(task.arrived + deadline));
     if let Some(cell) = due.and_then(|due| cells.get_mut(due)) {
         *cell = '|';
     }
@@ -77,6 +79,8 @@ fn verdict(task: &TaskOutcome) -> String {
     match task.deadline.map(|deadline| deadline - task.turnaround()) {
         _ if task.failed => painted(31, "failed".to_owned()),
         None => String::new(),
+        Some(_) if task.requests_missed == Some(0) => painted(32, "every request in time".to_owned()),
+        Some(_) if let Some(missed) = task.requests_missed => painted(31, format!("{missed} requests missed")),
         Some(float) if float < Span::ZERO => painted(31, format!("missed by {}", -float)),
         Some(float) => painted(32, format!("{float} float")),
     }
