@@ -87,6 +87,9 @@ impl Tracker {
             Fact::ContainerPaused(container) => self.on_container(container, |c| c.paused = true),
             Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
+            Fact::ContainerStarted(container) => {
+                self.on_container(container, |c| (c.paused, c.stopping) = (false, false));
+            }
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
                 let usage = Usage { container, launches_seen, approximate, since: at, memory: 0, task: None };
                 self.on_process((process, gpu), usage, &mut events);
