@@ -1,5 +1,6 @@
 //! The command line: what a person types, checked once at the door, and handed to the crate that does it.
 
+pub mod ask;
 pub mod commands;
 pub mod docker;
 pub mod failure;
@@ -31,6 +32,10 @@ enum Command {
     Create(commands::run::Words),
     Ps(commands::ps::Ps),
     Deadline(commands::deadline::Deadline),
+    Agent(commands::agent::Agent),
+    Tasks(commands::tasks::Tasks),
+    Events(commands::events::Events),
+    Doctor(commands::doctor::Doctor),
     Sim(commands::sim::Sim),
     Plugin(commands::plugin::Plugin),
     Completions(commands::completions::Completions),
@@ -64,6 +69,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Create(words) => words.create(docker),
         Command::Ps(ps) => ps.run(docker),
         Command::Deadline(deadline) => deadline.run(docker),
+        Command::Agent(agent) => agent.run(docker),
+        Command::Tasks(tasks) => tasks.run(),
+        Command::Events(events) => events.run(),
+        Command::Doctor(doctor) => doctor.run(docker),
         Command::Sim(sim) => sim.run(),
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
