@@ -260,7 +260,7 @@ mod tests {
             ("policy = \"lifo\"", ["'lifo'", "fifo"]),
             ("manage = \"some\"", ["'some'", "labelled"]),
             ("poll_ms = 0", ["0", "1 to 1000"]),
-            ("poll_ms = \"fast\"", ["line 1", "integer"]),
+            ("poll_ms = \"fast\"", ["line 1", "u64"]),
             ("http = \"0.0.0.0:80\"", ["0.0.0.0:80", "loopback"]),
             ("node = \"a\"\nnot toml", ["line 2", "leeway.toml"]),
         ] {
