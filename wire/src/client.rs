@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How long an agent may take to answer; one that takes longer is as good as none.
-const ANSWER_SECONDS_MAX: u64 = 10;
+const ANSWER_SECONDS_MAX: u64 = 5;
 
 /// Why an agent gave no answer.
 #[derive(Debug, thiserror::Error)]
