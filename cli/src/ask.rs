@@ -13,19 +13,17 @@ pub struct Socket {
     pub path: PathBuf,
 }
 
-impl Socket {
-    /// Why there is no answer, and what to try.
-    pub(crate) fn failure(&self, error: NoAnswer) -> Failure {
-        let denied =
-            matches!(&error, NoAnswer::Nobody(_, why) if why.kind() == std::io::ErrorKind::PermissionDenied);
-        let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-        let failure = Failure::new(format!("{error}{cause}"));
-        match error {
-            NoAnswer::Nobody(..) if denied => failure.help("try sudo, or join the group `leeway`"),
-            NoAnswer::Nobody(..) => failure
-                .help("start it with `sudo systemctl start leeway-agent`, or name its socket with --socket"),
-            _ => failure,
+/// Why there is no answer, and what to try.
+pub(crate) fn failure(error: &NoAnswer) -> Failure {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    let failure = Failure::new(format!("{error}{cause}"));
+    match error {
+        NoAnswer::Nobody(_, why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            failure.help("try sudo, or join the group `leeway`")
         }
+        NoAnswer::Nobody(..) => failure
+            .help("start it with `sudo systemctl start leeway-agent`, or name its socket with --socket"),
+        _ => failure,
     }
 }
 

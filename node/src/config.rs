@@ -198,20 +198,17 @@ impl Layer {
 fn check_keys<'a>(
     file: &Path,
     section: &str,
-    keys: impl Iterator<Item = &'a String>,
+    keys: impl IntoIterator<Item = &'a String>,
     known: &[&str],
 ) -> Result<(), Wrong> {
-    for key in keys.filter(|key| !known.contains(&key.as_str())) {
-        let distance = |known: &&&str| strsim::osa_distance(key, known);
-        let nearest =
-            known.iter().min_by_key(distance).filter(|near| distance(near) <= SUGGESTED_DISTANCE_MAX);
-        return Err(Wrong::Key {
-            file: file.to_owned(),
-            key: format!("{section}{key}"),
-            nearest: nearest.map(|near| format!("{section}{near}")),
-        });
-    }
-    Ok(())
+    let Some(key) = keys.into_iter().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+    let distance = |known: &&&str| strsim::osa_distance(key, known);
+    let nearest = known.iter().min_by_key(distance).filter(|near| distance(near) <= SUGGESTED_DISTANCE_MAX);
+    Err(Wrong::Key {
+        file: file.to_owned(),
+        key: format!("{section}{key}"),
+        nearest: nearest.map(|near| format!("{section}{near}")),
+    })
 }
 
 fn host_name() -> String {

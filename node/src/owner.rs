@@ -18,7 +18,7 @@ use wire::table::TableTask;
 /// How much news is taken in before something is decided.
 const BATCH_MAX: usize = 256;
 /// How long to sleep where nothing is due.
-const IDLE_WAIT: Duration = Duration::from_secs(60);
+const IDLE_WAIT: Duration = Duration::from_mins(1);
 
 /// A GPU, as it was found.
 #[derive(Clone, Debug, Default)]

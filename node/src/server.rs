@@ -114,13 +114,13 @@ async fn events(
     });
     let follow = asked.follow.unwrap_or(true);
     let all = stream::iter(past).chain(live.take(if follow { usize::MAX } else { 0 }));
-    Sse::new(all.map(sent)).keep_alive(KeepAlive::default())
+    Sse::new(all.map(|dated| Ok(sent(&dated)))).keep_alive(KeepAlive::default())
 }
 
-fn sent((_, line): Dated) -> Result<Event, Infallible> {
+fn sent((_, line): &Dated) -> Event {
     let event = Event::default().event(&line.event);
     // A line that is no JSON cannot be; if it is all the same, the stream goes on.
-    Ok(event.json_data(&*line).unwrap_or_default())
+    event.json_data(&**line).unwrap_or_default()
 }
 
 /// A first few figures in Prometheus' text format.

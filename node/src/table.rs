@@ -20,7 +20,7 @@ pub(crate) struct Table {
 impl Table {
     /// Takes over the table that is there, so that whoever has it mapped reads on; makes one where there is none.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let mapped = match OpenOptions::new().read(true).write(true).open(path).and_then(map) {
+        let mapped = match OpenOptions::new().read(true).write(true).open(path).and_then(|file| map(&file)) {
             Ok(mapped) => mapped,
             Err(_) => create(path)?,
         };
@@ -54,8 +54,8 @@ impl Drop for Table {
     }
 }
 
-fn map(file: File) -> io::Result<Mapped> {
-    Mapped::new(&file, true)
+fn map(file: &File) -> io::Result<Mapped> {
+    Mapped::new(file, true)
 }
 
 /// Made beside and renamed, so that nobody maps a table without a header.
@@ -64,7 +64,7 @@ fn create(path: &Path) -> io::Result<Mapped> {
     let _ = std::fs::remove_file(&beside);
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&beside)?;
     file.set_len(TABLE_BYTES as u64)?;
-    let mapped = map(file)?;
+    let mapped = map(&file)?;
     mapped.words()[header::MAGIC].store(MAGIC, Ordering::Relaxed);
     mapped.words()[header::VERSION].store(VERSION, Ordering::Relaxed);
     std::fs::rename(&beside, path)?;

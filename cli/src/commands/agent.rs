@@ -100,7 +100,7 @@ impl Agent {
         }
         let places = self.places;
         let reread = Arc::new(move || places.config().map_err(|wrong| wrong.to_string()));
-        node::run(&config, connector(globals), reread).map_err(failure)
+        node::run(&config, connector(globals), reread).map_err(|failed| failure(&failed))
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn connector(globals: &Globals) -> Connect {
     })
 }
 
-fn failure(failed: Failed) -> anyhow::Error {
+fn failure(failed: &Failed) -> anyhow::Error {
     let cause = failed.source().map_or_else(String::new, |cause| format!(": {cause}"));
     let words = Failure::new(format!("{failed}{cause}"));
     match failed {

@@ -40,7 +40,7 @@ impl Events {
                 }
             }
         };
-        client::follow(&self.socket.path, &path, each).map_err(|error| self.socket.failure(error))?;
+        client::follow(&self.socket.path, &path, each).map_err(|error| ask::failure(&error))?;
         failed.map_or(Ok(()), Err)
     }
 }

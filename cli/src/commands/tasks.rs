@@ -14,7 +14,6 @@ use wire::table::{Reader, TableTask, unpadded};
 
 /// List finished and running tasks
 #[derive(clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct Tasks {
     /// Only those of one container: its name, its id or the start of its id
     container: Option<String>,
@@ -60,7 +59,7 @@ impl Tasks {
         query.extend(self.since.map(|since_us| format!("since_us={since_us}")));
         query.extend(self.container.as_ref().map(|name| format!("container={}", client::escaped(name))));
         let path = format!("/v1/tasks?{}", query.join("&"));
-        client::get(&self.socket.path, &path).map_err(|error| self.socket.failure(error))
+        client::get(&self.socket.path, &path).map_err(|error| ask::failure(&error))
     }
 
     fn is_wanted(&self, task: &TaskLine) -> bool {

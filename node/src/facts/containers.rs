@@ -50,7 +50,7 @@ async fn follow(
     answered: &mut bool,
 ) -> Result<(), String> {
     let docker = connect()?;
-    let docker = docker.negotiate_version().await.map_err(in_words)?;
+    let docker = docker.negotiate_version().await.map_err(|error| in_words(&error))?;
     let only_containers = HashMap::from([("type".to_owned(), vec!["container".to_owned()])]);
     let options = EventsOptions { since: None, until: None, filters: Some(only_containers) };
     let mut events = docker.events(Some(options));
@@ -63,12 +63,12 @@ async fn follow(
     *answered = true;
     teller.tell_soon(Told::Docker(true)).await;
     if let Some(event) = first {
-        tell(teller, event.map_err(in_words)?).await;
+        tell(teller, event.map_err(|error| in_words(&error))?).await;
     }
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(event) => tell(teller, event.map_err(in_words)?).await,
+                Some(event) => tell(teller, event.map_err(|error| in_words(&error))?).await,
                 None => return Ok(()),
             },
             Some(id) = asked.recv() => inspect(&docker, teller, &id).await,
@@ -86,7 +86,7 @@ where
 
 async fn list(docker: &Docker, teller: &Teller) -> Result<(), String> {
     let options = ListContainersOptions { all: true, ..ListContainersOptions::default() };
-    let containers = docker.list_containers(Some(options)).await.map_err(in_words)?;
+    let containers = docker.list_containers(Some(options)).await.map_err(|error| in_words(&error))?;
     let ids = containers.iter().filter_map(|container| container.id.clone()).collect();
     teller.tell_soon(Told::Containers(ids)).await;
     for container in containers {
@@ -141,7 +141,7 @@ fn ends(signal: Option<&str>) -> bool {
 }
 
 /// Only the cause: that it was Docker is said already.
-fn in_words(error: Error) -> String {
+fn in_words(error: &Error) -> String {
     use std::error::Error as _;
     let mut words = error.to_string();
     let mut cause = error.source();

@@ -167,9 +167,16 @@ struct Looker<'n> {
     core_stamp: u64,
     /// The context of the process seen last, for those whose start was not seen.
     context: u64,
-    /// MPS is there to be asked about.
-    mps: bool,
+    mps: Mps,
     lost_until: Option<Instant>,
+}
+
+/// What is known of MPS on one GPU. Until a client of it was seen, it is asked about less often.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mps {
+    Unused,
+    Used,
+    Unknown,
 }
 
 struct Seen {
@@ -190,7 +197,7 @@ impl<'n> Looker<'n> {
             core_at: None,
             core_stamp: 0,
             context: 0,
-            mps: true,
+            mps: Mps::Unused,
             lost_until: None,
         }
     }
@@ -201,7 +208,7 @@ impl<'n> Looker<'n> {
             return Ok(());
         }
         self.list_processes(now, teller, exits)?;
-        if self.read_at.is_none_or(|at| now.since(at) >= READING_EVERY) {
+        if self.read_is_due(now) {
             self.read_at = Some(now);
             self.read(teller)?;
         }
@@ -231,11 +238,15 @@ impl<'n> Looker<'n> {
 
     fn list_processes(&mut self, now: Instant, teller: &Teller, exits: &Exits) -> Result<(), NvmlError> {
         let mut processes = self.device.running_compute_processes()?;
-        if self.mps {
+        if self.mps != Mps::Unknown && (self.mps == Mps::Used || self.read_is_due(now)) {
             match self.device.mps_running_compute_processes() {
-                Ok(clients) => processes.extend(clients),
+                Ok(clients) if clients.is_empty() => {}
+                Ok(clients) => {
+                    self.mps = Mps::Used;
+                    processes.extend(clients);
+                }
                 // Old drivers do not know the question; asking again gets no other answer.
-                Err(_) => self.mps = false,
+                Err(_) => self.mps = Mps::Unknown,
             }
         }
         let late = self.looked.is_none_or(|looked| now.since(looked) > LOOK_GAP_MAX);
@@ -290,6 +301,10 @@ impl<'n> Looker<'n> {
             }
             seen.listed || exits.known(*pid) == Some(seen.process)
         });
+    }
+
+    fn read_is_due(&self, now: Instant) -> bool {
+        self.read_at.is_none_or(|at| now.since(at) >= READING_EVERY)
     }
 
     fn read(&mut self, teller: &Teller) -> Result<(), NvmlError> {

@@ -1,4 +1,4 @@
-//! The ledger's file: SQLite, and what to do when it does not work.
+//! The ledger's file: `SQLite`, and what to do when it does not work.
 
 use super::{Query, Row};
 use crate::clock;
@@ -140,7 +140,7 @@ fn start_over(path: &Path, error: &rusqlite::Error) -> Connection {
     in_memory()
 }
 
-/// A ledger in memory. SQLite needs only memory for it, so failing is as likely as failing to allocate.
+/// A ledger in memory. `SQLite` needs only memory for it, so failing is as likely as failing to allocate.
 fn in_memory() -> Connection {
     let connection = Connection::open_in_memory().expect("SQLite opens a database in memory");
     connection.execute_batch(LAYOUT).expect("an empty database takes a table");

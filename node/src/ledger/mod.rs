@@ -1,4 +1,4 @@
-//! The ledger: finished tasks, kept in SQLite, written by a thread of its own.
+//! The ledger: finished tasks, kept in `SQLite`, written by a thread of its own.
 //!
 //! The ledger is never the reason for the agent to stop. A file that is damaged, or that somebody keeps locked, is set
 //! aside under another name, and a new one begun; where no file can be written at all, the ledger is kept in memory.
