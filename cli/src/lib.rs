@@ -3,9 +3,11 @@
 pub mod commands;
 pub mod docker;
 pub mod failure;
+pub mod gpu;
 pub mod overrides;
 pub mod own;
 mod refusal;
+mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -32,6 +34,8 @@ enum Command {
     Ps(commands::ps::Ps),
     Deadline(commands::deadline::Deadline),
     Sim(commands::sim::Sim),
+    Gpu(commands::gpu::Gpu),
+    Work(commands::work::Work),
     Plugin(commands::plugin::Plugin),
     Completions(commands::completions::Completions),
     #[command(hide = true)]
@@ -65,6 +69,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Ps(ps) => ps.run(docker),
         Command::Deadline(deadline) => deadline.run(docker),
         Command::Sim(sim) => sim.run(),
+        Command::Gpu(gpu) => gpu.run(),
+        Command::Work(work) => work.run(),
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),

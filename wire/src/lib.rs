@@ -6,3 +6,4 @@ pub mod duration;
 pub mod labels;
 pub mod ps;
 pub mod sim;
+pub mod work;

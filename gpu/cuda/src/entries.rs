@@ -5,7 +5,9 @@
 #![allow(non_snake_case, reason = "the names of cuda.h")]
 #![allow(missing_docs, reason = "documented by NVIDIA under these names")]
 
-use crate::{checkpoint, context, device, driver, errors, event, graph, launch, lookup, memory, module, stream};
+use crate::{
+    checkpoint, context, device, driver, errors, event, graph, launch, lookup, memory, module, stream,
+};
 
 /// Goes on to a function with all arguments where they are.
 #[cfg(target_arch = "x86_64")]

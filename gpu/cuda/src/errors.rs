@@ -9,5 +9,9 @@ pub(crate) extern "C" fn name(error: u32, text: *mut *const c_char) -> u32 {
 }
 
 pub(crate) extern "C" fn sentence(error: u32, text: *mut *const c_char) -> u32 {
-    code(status::words(error).ok_or(status::INVALID_VALUE).and_then(|(_, text_of)| put(text, text_of.as_ptr())))
+    code(
+        status::words(error)
+            .ok_or(status::INVALID_VALUE)
+            .and_then(|(_, text_of)| put(text, text_of.as_ptr())),
+    )
 }

@@ -39,7 +39,11 @@ pub(crate) extern "C" fn free(address: u64) -> u32 {
     }
     // A free waits for the work that may still use the memory.
     let finished = context::current().and_then(|device| ask(Request::FinishAll { device }));
-    code(finished.and_then(|_| ask(Request::Free { address })).map(|_| drop(memory().allocations.remove(&address))))
+    code(
+        finished
+            .and_then(|_| ask(Request::Free { address }))
+            .map(|_| drop(memory().allocations.remove(&address))),
+    )
 }
 
 pub(crate) extern "C" fn info(free: *mut usize, total: *mut usize) -> u32 {

@@ -65,9 +65,7 @@ fn find(module: u64, name: *const c_char) -> Outcome<Entry> {
     let name = text(name)?;
     let modules = MODULES.lock().map_err(|_| status::INVALID_HANDLE)?;
     match modules.get(&module).ok_or(status::INVALID_HANDLE)? {
-        Some(entries) => {
-            entries.iter().find(|entry| entry.name == name).cloned().ok_or(status::NOT_FOUND)
-        }
+        Some(entries) => entries.iter().find(|entry| entry.name == name).cloned().ok_or(status::NOT_FOUND),
         None => Ok(Entry { name: name.to_owned(), parameters: Vec::new() }),
     }
 }

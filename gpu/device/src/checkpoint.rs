@@ -12,8 +12,16 @@ impl Request {
         use Request::{Checkpoint, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Unlock};
         matches!(
             self,
-            Count { .. } | Snapshot { .. } | Samples { .. } | Lose { .. } | Recover { .. } | Lock { .. }
-                | Checkpoint { .. } | Restore { .. } | Unlock { .. } | State { .. }
+            Count { .. }
+                | Snapshot { .. }
+                | Samples { .. }
+                | Lose { .. }
+                | Recover { .. }
+                | Lock { .. }
+                | Checkpoint { .. }
+                | Restore { .. }
+                | Unlock { .. }
+                | State { .. }
         )
     }
 
@@ -28,8 +36,13 @@ impl Request {
         use Request::{DestroyContext, Elapsed, Finish, FinishAll, FinishEvent, Query, QueryEvent};
         matches!(
             self,
-            Finish { .. } | FinishAll { .. } | Query { .. } | QueryEvent { .. } | FinishEvent { .. }
-                | Elapsed { .. } | DestroyContext { .. }
+            Finish { .. }
+                | FinishAll { .. }
+                | Query { .. }
+                | QueryEvent { .. }
+                | FinishEvent { .. }
+                | Elapsed { .. }
+                | DestroyContext { .. }
         )
     }
 
@@ -99,7 +112,8 @@ impl World {
             return self.reply(connection, status::ILLEGAL_STATE, &[]);
         }
         process.state = to;
-        let backlog = if to == State::Running { std::mem::take(&mut process.backlog) } else { Default::default() };
+        let backlog =
+            if to == State::Running { std::mem::take(&mut process.backlog) } else { Default::default() };
         self.reply(connection, status::SUCCESS, &[]);
         backlog.into_iter().for_each(|(connection, request)| self.request(connection, request));
     }

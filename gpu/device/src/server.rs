@@ -149,7 +149,9 @@ impl Server {
                 self.world.exited(pid);
                 self.sources.remove(&number);
                 self.exits.remove(&pid);
-                self.sources.retain(|_, source| !matches!(source, Source::Connection { pid: owner, .. } if *owner == pid));
+                self.sources.retain(
+                    |_, source| !matches!(source, Source::Connection { pid: owner, .. } if *owner == pid),
+                );
             }
             Some(Source::Connection { .. }) => self.read(number),
             None => {}
@@ -189,7 +191,8 @@ impl Server {
             }
             let mut buffer = [0; REQUEST_WORDS_MAX * 8];
             // The end of a connection is left for its own turn: to look does not take it away.
-            while let Ok((length @ 1.., _)) = rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+            while let Ok((length @ 1.., _)) = rustix::net::recv(socket, &mut buffer[..], RecvFlags::DONTWAIT)
+            {
                 let Some(request) = Request::decode(&to_words(&buffer[..length])) else { break };
                 self.world.request(*sibling, request);
             }

@@ -12,12 +12,30 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 /// What is to happen at a known time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
-    Reply { connection: u64, words: Reply },
-    List { pid: u32, birth: u64, device: usize },
-    Unlist { device: usize, number: u64 },
+    Reply {
+        connection: u64,
+        words: Reply,
+    },
+    List {
+        pid: u32,
+        birth: u64,
+        device: usize,
+    },
+    Unlist {
+        device: usize,
+        number: u64,
+    },
     /// The memory of a process has left the device, for the caller at that connection.
-    Out { pid: u32, birth: u64, connection: u64 },
-    In { pid: u32, birth: u64, connection: u64 },
+    Out {
+        pid: u32,
+        birth: u64,
+        connection: u64,
+    },
+    In {
+        pid: u32,
+        birth: u64,
+        connection: u64,
+    },
 }
 
 /// How much of a process's work is waited for.
@@ -117,7 +135,8 @@ impl World {
             let Some(Reverse((_, _, due))) = self.agenda.pop() else { break };
             self.happen(due);
         }
-        let (done, waiting) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| self.is_done(waiter));
+        let (done, waiting) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| self.is_done(waiter));
         self.waiters = waiting;
         let done: Vec<Waiter> = done;
         for waiter in done {
@@ -131,7 +150,8 @@ impl World {
     /// The earliest time at which somebody must be told something, as far as can be known now.
     pub fn next_wake_ns(&self) -> Option<u64> {
         let planned = self.agenda.peek().map(|Reverse((at, ..))| *at);
-        let waited = self.waiters.iter().map(|waiter| self.clock_ns + self.left_ns(waiter).ceil().max(1.0) as u64);
+        let waited =
+            self.waiters.iter().map(|waiter| self.clock_ns + self.left_ns(waiter).ceil().max(1.0) as u64);
         waited.chain(planned).min()
     }
 
@@ -331,7 +351,9 @@ impl World {
         };
         match due {
             Due::Reply { connection, words } => self.replies.push((connection, words)),
-            Due::List { pid, birth, device } if is_alive(&self.processes, pid, birth) => self.list(pid, device),
+            Due::List { pid, birth, device } if is_alive(&self.processes, pid, birth) => {
+                self.list(pid, device)
+            }
             Due::List { .. } => {}
             Due::Unlist { device, number } => {
                 self.devices[device].lines.retain(|line| line.number != number);
