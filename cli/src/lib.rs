@@ -4,9 +4,11 @@ pub mod ask;
 pub mod commands;
 pub mod docker;
 pub mod failure;
+pub mod gpu;
 pub mod overrides;
 pub mod own;
 mod refusal;
+mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -37,6 +39,8 @@ enum Command {
     Events(commands::events::Events),
     Doctor(commands::doctor::Doctor),
     Sim(commands::sim::Sim),
+    Gpu(commands::gpu::Gpu),
+    Work(commands::work::Work),
     Plugin(commands::plugin::Plugin),
     Completions(commands::completions::Completions),
     #[command(hide = true)]
@@ -74,6 +78,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Events(events) => events.run(),
         Command::Doctor(doctor) => doctor.run(docker),
         Command::Sim(sim) => sim.run(),
+        Command::Gpu(gpu) => gpu.run(),
+        Command::Work(work) => work.run(),
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),

@@ -9,3 +9,4 @@ pub mod labels;
 pub mod ps;
 pub mod sim;
 pub mod table;
+pub mod work;

@@ -15,6 +15,9 @@ pub mod plugin;
 
 pub mod sim;
 
+pub mod gpu;
+pub mod work;
+
 use std::io::{self, Write};
 
 /// Prints to standard output. A reader who has seen enough, such as `head`, is no failure.

@@ -1,0 +1,1 @@
+//! The simulated GPU, as programs, monitors and containers meet it.
