@@ -8,6 +8,7 @@ pub mod gpu;
 pub mod overrides;
 pub mod own;
 mod refusal;
+mod stage;
 mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -38,6 +39,7 @@ enum Command {
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
     Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
     Sim(commands::sim::Sim),
     Gpu(commands::gpu::Gpu),
     Work(commands::work::Work),
@@ -77,6 +79,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
         Command::Doctor(doctor) => doctor.run(docker),
+        Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
         Command::Gpu(gpu) => gpu.run(),
         Command::Work(work) => work.run(),

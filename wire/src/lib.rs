@@ -1,6 +1,7 @@
 //! Every type and layout that leaves a process. Keys may be added, none renamed.
 
 pub mod agent;
+pub mod bench;
 pub mod bytes;
 pub mod client;
 pub mod deadlines;

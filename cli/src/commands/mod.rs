@@ -13,6 +13,7 @@ pub mod tasks;
 pub mod completions;
 pub mod plugin;
 
+pub mod bench;
 pub mod sim;
 
 pub mod gpu;

@@ -2,6 +2,8 @@
 
 mod summary;
 
+pub(crate) use summary::quantile;
+
 use crate::ask::{self, Socket};
 use crate::docker::containers::SHORT_ID;
 use crate::failure::Failure;

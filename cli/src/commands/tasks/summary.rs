@@ -57,7 +57,7 @@ fn summary(tasks: &[&TaskLine]) -> Summary {
 }
 
 /// The value that `percent` of the sorted values do not exceed, by nearest rank.
-fn quantile(sorted: &[i64], percent: usize) -> Option<i64> {
+pub(crate) fn quantile(sorted: &[i64], percent: usize) -> Option<i64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
