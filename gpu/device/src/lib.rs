@@ -18,8 +18,11 @@ pub mod status;
 
 mod checkpoint;
 mod flow;
+mod kinds;
 mod listing;
 mod process;
+#[cfg(test)]
+mod stories;
 mod stream;
 mod usage;
 pub mod world;
