@@ -41,6 +41,15 @@ fn an_empty_image_runs_a_cuda_program() {
 }
 
 #[test]
+fn the_options_go_with_leeways_own() {
+    let (daemon, machine) = (daemon::shared(), Machine::start(&[]));
+    let given = stdout(&output(&mut machine.gpu(&["options"])));
+    let mut command = daemon.leeway(["run", "--rm", "--deadline", "20s"]);
+    command.args(given.split_whitespace()).args([empty_image(daemon), "leeway", "work", "matmul", "--json"]);
+    assert!(stdout(&output(&mut command)).contains("\"ok\":true"));
+}
+
+#[test]
 fn any_user_of_an_image_with_its_own_programs_runs_one_too() {
     let (daemon, machine) = (daemon::shared(), Machine::start(&[]));
     let words = [daemon::IMAGE, "sh", "-c", "id -u && leeway work matmul --n 64 --json"];

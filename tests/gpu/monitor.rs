@@ -68,7 +68,7 @@ fn utilisation_is_seen_for_the_device_and_for_each_process() {
             |pid| samples.iter().any(|sample| sample.pid == pid && (20..=80).contains(&sample.sm_util));
         device.utilization_rates().unwrap().gpu > 80 && pids.into_iter().all(shared)
     });
-    programs.map(report);
+    programs.into_iter().for_each(|program| drop(report(program)));
     in_the_end("the device is idle", || device.utilization_rates().unwrap().gpu == 0);
 }
 

@@ -5,10 +5,13 @@ use crate::message::{Request, device_of};
 impl Request {
     /// Whether it is asked about a device or another process, by one that need not use the device itself.
     pub(crate) fn is_of_an_observer(self) -> bool {
-        use Request::{Checkpoint, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Unlock};
+        use Request::{
+            Checkpoint, Consent, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Unlock,
+        };
         matches!(
             self,
-            Count { .. }
+            Consent { .. }
+                | Count { .. }
                 | Snapshot { .. }
                 | Samples { .. }
                 | Lose { .. }

@@ -21,10 +21,12 @@ mod flow;
 mod kinds;
 mod listing;
 mod process;
+mod requests;
 #[cfg(test)]
 mod stories;
 mod stream;
 mod usage;
+mod waiting;
 pub mod world;
 
 pub mod client;
