@@ -37,7 +37,7 @@ enum Action {
 /// Be a simulated GPU until Ctrl-C
 ///
 /// Puts a libcuda.so.1 and a libnvidia-ml.so.1 into the folder that behave like NVIDIA's, and a line on standard
-/// output when all is ready. Programs use the GPU with LD_LIBRARY_PATH set to the folder, containers with what
+/// output when all is ready. Programs use the GPU with `LD_LIBRARY_PATH` set to the folder, containers with what
 /// `leeway gpu options` prints, and the agent with `--driver`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:

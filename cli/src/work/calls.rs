@@ -30,6 +30,7 @@ macro_rules! calls {
 
         impl Calls {
             $(
+                #[allow(clippy::too_many_arguments, reason = "as many as the driver's call has")]
                 fn $method(&self, $($argument: $type),*) -> Result<()> {
                     // SAFETY: every caller below gives pointers to live memory of the size that the call documents.
                     let status = unsafe { (self.symbols.$method)($($argument),*) };

@@ -70,7 +70,8 @@ DONE:
 }
 ";
 
-/// A chain of operations, each on the result of the last, and no shorter while another process has the device.
+/// A chain of operations, each on the result of the last, and no shorter while another process has the device. It
+/// starts from what is in memory, so that no compiler can know how it ends.
 pub(super) fn spin() -> CString {
     let chain = "    fma.rn.f32 %f1, %f1, %f2, %f3;\n".repeat(SPIN_OPERATIONS_PER_LOOP);
     let text = format!(
@@ -90,7 +91,7 @@ pub(super) fn spin() -> CString {
     ld.param.u64 %rd1, [spin_loops];
     ld.param.u64 %rd2, [spin_out];
     cvta.to.global.u64 %rd2, %rd2;
-    mov.f32 %f1, 0f3F800000;
+    ld.global.f32 %f1, [%rd2];
     mov.f32 %f2, 0f3F000000;
     mov.f32 %f3, 0f3F000000;
 LOOP:

@@ -53,8 +53,20 @@ fn initialise() -> Outcome {
     if visible.is_empty() {
         return Err(status::NO_DEVICE);
     }
+    take_part_in_checkpoints();
     let _ = DRIVER.set(Driver { pid: std::process::id(), visible, _anchor: Mutex::new(anchor) });
     Ok(())
+}
+
+/// A thread, like those of the real driver, without which the process's memory is not moved: none of it is while
+/// the process is stopped or frozen.
+fn take_part_in_checkpoints() {
+    let take_part = || {
+        let Ok(connection) = Connection::open(socket()) else { return };
+        while connection.ask(Request::Consent {}).is_ok() {}
+    };
+    // A process that may not have another thread is checkpointed without it.
+    let _ = std::thread::Builder::new().name("cuda-checkpoint".to_owned()).spawn(take_part);
 }
 
 /// The devices that the process may use: `CUDA_VISIBLE_DEVICES` names them by number, up to the first that is none.

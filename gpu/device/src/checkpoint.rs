@@ -1,72 +1,17 @@
-//! What other processes ask: figures, another process's memory off the device and back, and the device's loss.
+//! What observers ask: figures, another process's memory off the device and back, and the device's loss.
 
 use crate::costs::{CHECKPOINT_BYTES_PER_NS, RESTORE_BYTES_PER_NS};
 use crate::message::{Request, device_of};
-use crate::process::{Process, State};
+use crate::process::{Pending, Process, State, Step};
 use crate::status;
-use crate::world::{Due, Scope, Then, Waiter, World};
-
-impl Request {
-    /// Whether it is asked about a device or another process, by one that need not use the device itself.
-    pub(crate) fn is_of_an_observer(self) -> bool {
-        use Request::{Checkpoint, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Unlock};
-        matches!(
-            self,
-            Count { .. }
-                | Snapshot { .. }
-                | Samples { .. }
-                | Lose { .. }
-                | Recover { .. }
-                | Lock { .. }
-                | Checkpoint { .. }
-                | Restore { .. }
-                | Unlock { .. }
-                | State { .. }
-        )
-    }
-
-    /// Whether the client waits for no reply.
-    pub(crate) fn is_one_way(self) -> bool {
-        use Request::{Await, Copy, Kernel, Record};
-        matches!(self, Kernel { .. } | Copy { .. } | Record { .. } | Await { .. })
-    }
-
-    /// Whether the answer depends on what was submitted before.
-    pub(crate) fn asks_about_work(self) -> bool {
-        use Request::{DestroyContext, Elapsed, Finish, FinishAll, FinishEvent, Query, QueryEvent};
-        matches!(
-            self,
-            Finish { .. }
-                | FinishAll { .. }
-                | Query { .. }
-                | QueryEvent { .. }
-                | FinishEvent { .. }
-                | Elapsed { .. }
-                | DestroyContext { .. }
-        )
-    }
-
-    /// The device it needs, where it needs one.
-    pub(crate) fn device(self) -> Option<usize> {
-        match self {
-            Self::CreateContext { device }
-            | Self::Allocate { device, .. }
-            | Self::FinishAll { device }
-            | Self::MemoryInfo { device } => Some(device as usize),
-            Self::Kernel { stream, .. }
-            | Self::Copy { stream, .. }
-            | Self::Record { stream, .. }
-            | Self::Await { stream, .. }
-            | Self::Finish { stream }
-            | Self::Query { stream } => Some(device_of(stream)),
-            _ => None,
-        }
-    }
-}
+use crate::waiting::{Scope, Then, Waiter};
+use crate::world::{Due, World};
+use std::collections::VecDeque;
 
 impl World {
-    pub(crate) fn observe(&mut self, connection: u64, request: Request) {
+    pub(crate) fn observe(&mut self, connection: u64, pid: u32, request: Request) {
         match request {
+            Request::Consent {} => self.take_part(connection, pid),
             Request::Count {} => self.reply(connection, status::SUCCESS, &[self.devices.len() as u64]),
             Request::Snapshot { device } => match self.snapshot(device as usize) {
                 Some(words) => self.reply(connection, status::SUCCESS, &words),
@@ -113,7 +58,7 @@ impl World {
         }
         process.state = to;
         let backlog =
-            if to == State::Running { std::mem::take(&mut process.backlog) } else { Default::default() };
+            if to == State::Running { std::mem::take(&mut process.backlog) } else { VecDeque::new() };
         self.reply(connection, status::SUCCESS, &[]);
         backlog.into_iter().for_each(|(connection, request)| self.request(connection, request));
     }
@@ -130,7 +75,37 @@ impl World {
         }
     }
 
-    pub(crate) fn check_out(&mut self, pid: u32, connection: u64) {
+    /// The process itself takes part in what is done to its memory: one that is stopped or frozen lets the caller
+    /// wait, as it does with the real driver.
+    pub(crate) fn with_consent(&mut self, pid: u32, connection: u64, step: Step) {
+        let Some(process) = self.user(pid) else { return };
+        if !process.takes_part {
+            return self.step(pid, connection, step);
+        }
+        process.pending = Some(Pending { step, connection });
+        if let Some(asked) = process.consent.take() {
+            self.reply(asked, status::SUCCESS, &[]);
+        }
+    }
+
+    /// The process's own thread waits to be asked; when it was just asked, this is its answer.
+    fn take_part(&mut self, connection: u64, pid: u32) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        process.takes_part = true;
+        process.consent = Some(connection);
+        if let Some(Pending { step, connection }) = process.pending.take() {
+            self.step(pid, connection, step);
+        }
+    }
+
+    fn step(&mut self, pid: u32, connection: u64, step: Step) {
+        match step {
+            Step::Out => self.check_out(pid, connection),
+            Step::In => self.check_in(pid, connection),
+        }
+    }
+
+    fn check_out(&mut self, pid: u32, connection: u64) {
         let bytes = self.bytes_of(pid).iter().sum::<u64>();
         let Some(birth) = self.user(pid).map(|process| process.birth) else { return };
         let at_ns = self.clock_ns + (bytes as f64 / CHECKPOINT_BYTES_PER_NS) as u64;
@@ -151,17 +126,22 @@ impl World {
         self.reply(connection, status::SUCCESS, &[]);
     }
 
-    /// Room is taken at once. Without it the process is broken for good, as it is with the real driver.
     fn restore(&mut self, connection: u64, pid: u32) {
+        match self.user(pid).map(|process| process.state) {
+            Some(State::CheckedOut) => self.with_consent(pid, connection, Step::In),
+            Some(_) => self.reply(connection, status::ILLEGAL_STATE, &[]),
+            None => self.reply(connection, status::INVALID_VALUE, &[]),
+        }
+    }
+
+    /// Room is taken at once. Without it the process is broken for good, as it is with the real driver.
+    fn check_in(&mut self, pid: u32, connection: u64) {
         let bytes = self.bytes_of(pid);
         let total = self.settings.memory_bytes;
         let fits = self.devices.iter().zip(&bytes).all(|(device, bytes)| device.used_bytes + bytes <= total);
-        let Some(process) = self.user(pid) else {
-            return self.reply(connection, status::INVALID_VALUE, &[]);
-        };
-        if process.state != State::CheckedOut {
+        let Some(process) = self.user(pid).filter(|process| process.state == State::CheckedOut) else {
             return self.reply(connection, status::ILLEGAL_STATE, &[]);
-        }
+        };
         if !fits {
             process.state = State::Failed;
             let backlog = std::mem::take(&mut process.backlog);
@@ -177,10 +157,6 @@ impl World {
         }
         let span_ns = bytes.iter().sum::<u64>() as f64 / RESTORE_BYTES_PER_NS;
         self.plan(self.clock_ns + span_ns as u64, Due::In { pid, birth, connection });
-    }
-
-    pub(crate) fn checked_in(&mut self, _pid: u32, connection: u64) {
-        self.reply(connection, status::SUCCESS, &[]);
     }
 
     /// What a process has on each device.

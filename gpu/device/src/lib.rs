@@ -18,10 +18,15 @@ pub mod status;
 
 mod checkpoint;
 mod flow;
+mod kinds;
 mod listing;
 mod process;
+mod requests;
+#[cfg(test)]
+mod stories;
 mod stream;
 mod usage;
+mod waiting;
 pub mod world;
 
 pub mod client;

@@ -99,6 +99,8 @@ requests! {
     26 Lose { device }
     /// The device is back, empty.
     27 Recover { device }
+    /// A thread of the process takes part in its checkpoints. Reply when there is one; the next request is its yes.
+    28 Consent { }
 }
 
 /// A copy to the device.

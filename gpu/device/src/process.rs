@@ -17,6 +17,20 @@ pub(crate) enum State {
     Failed = 3,
 }
 
+/// What is done to a process's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Out,
+    In,
+}
+
+/// Something that waits for the process itself to take part, for the caller at that connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) step: Step,
+    pub(crate) connection: u64,
+}
+
 /// Where an event was last recorded, and when it happened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
@@ -41,6 +55,10 @@ pub(crate) struct Process {
     /// How much it ever submitted.
     pub(crate) submitted: u64,
     pub(crate) state: State,
+    /// Whether the process has a thread that takes part in checkpoints, and where that waits to be asked.
+    pub(crate) takes_part: bool,
+    pub(crate) consent: Option<u64>,
+    pub(crate) pending: Option<Pending>,
     /// What its connections asked while it was locked.
     pub(crate) backlog: VecDeque<(u64, Request)>,
 }
@@ -57,6 +75,9 @@ impl Process {
             events: HashMap::new(),
             submitted: 0,
             state: State::Running,
+            takes_part: false,
+            consent: None,
+            pending: None,
             backlog: VecDeque::new(),
         }
     }

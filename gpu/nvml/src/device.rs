@@ -170,9 +170,12 @@ fn find(named: *const c_char, name_of: fn(u64) -> String) -> Outcome<u64> {
 }
 
 fn uuid_text(device: u64) -> String {
-    let digits: String = gpu::uuid(device as usize).iter().map(|byte| format!("{byte:02x}")).collect();
-    let (a, b, c, d, e) = (&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]);
-    format!("GPU-{a}-{b}-{c}-{d}-{e}")
+    let mut digits = format!("{:032x}", u128::from_be_bytes(gpu::uuid(device as usize)));
+    // Groups of 8, 4, 4, 4 and 12 digits; from the right, so that no place moves the next.
+    for place in [20, 16, 12, 8] {
+        digits.insert(place, '-');
+    }
+    format!("GPU-{digits}")
 }
 
 fn bus_id_text(device: u64) -> String {
