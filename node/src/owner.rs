@@ -106,7 +106,10 @@ impl Owner {
                 let fact = Fact::Process { process, container, gpu, launches_seen: false, approximate };
                 self.learn(at, fact);
             }
-            Told::ProcessGone(process) => self.learn(at, Fact::ProcessGone(process)),
+            Told::ProcessGone(process) => {
+                self.learn(at, Fact::ProcessGone(process));
+                self.forget_the_idle(at);
+            }
             Told::Memory(process, gpu, bytes) => self.learn(at, Fact::Memory { process, gpu, bytes }),
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
             Told::Config(config) => {
@@ -149,6 +152,17 @@ impl Owner {
             self.learn(at, Fact::ContainerGone(number));
             self.registry.forget(number);
             self.latest.remove(&number);
+        }
+    }
+
+    /// Docker tells when a container is removed. Of others nobody does, so they are forgotten when they are many and idle.
+    fn forget_the_idle(&mut self, at: Instant) {
+        for number in self.registry.forgettable() {
+            let busy = self.scheduler.tracker().tasks().any(|task| task.container == Some(number));
+            if let Some(known) = self.registry.get(number).filter(|_| !busy) {
+                let id = known.id.clone();
+                self.part(at, &id);
+            }
         }
     }
 

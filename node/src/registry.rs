@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// How much of an id is shown where there is no name.
 const SHORT_ID: usize = 12;
 
+/// How many containers are remembered that Docker does not know: plain cgroups, and those of other engines.
+const UNTOLD_MAX: usize = 1000;
+
 /// A container, as people know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
@@ -87,6 +90,13 @@ impl Registry {
         let set = self.set.get(&known.id).map(String::as_str);
         let terms = terms::read(&known.labels, set, self.manage_all);
         (known.terms.replace(terms) != Some(terms)).then_some(terms)
+    }
+
+    /// Containers that nobody will tell us the end of, if there are more of them than are worth remembering.
+    pub(crate) fn forgettable(&self) -> Vec<ContainerId> {
+        let untold = |known: &&Known| !known.confirmed || known.id.starts_with('/');
+        let untold: Vec<ContainerId> = self.all().filter(untold).map(|known| known.number).collect();
+        if untold.len() > UNTOLD_MAX { untold } else { Vec::new() }
     }
 
     /// Forgets a container. Docker never uses an id twice.

@@ -19,7 +19,7 @@ fn check(task: &Value, program: &Value, ended: f64) {
     assert!(end >= seconds(&program["end"]) - 0.001, "it ended before the program did: {task} {program}");
     assert!(end <= ended + 0.05, "it ended after its container: {task} {ended}");
     assert!(ended - end < END_ERROR_S_MAX, "its container ended {} s later: {task}", ended - end);
-    let run_us = task["run_us"].as_i64().unwrap();
+    let run_us = task["run_us"].as_i64().expect("a run time");
     assert!((run_us as f64 / 1e6 - (end - start)).abs() < 0.001, "{task}");
     assert_eq!(task["approximate"], false, "{task}");
     if let Some(deadline_us) = task["deadline_us"].as_i64() {
@@ -171,4 +171,29 @@ fn a_pid_that_is_used_again_is_another_process() {
         assert!(same.iter().all(|task| task["container"].is_null()), "{same:?}");
         (same.len() >= 2 && seconds(&same[0]["end"]) <= seconds(&same[1]["start"])).then_some(())
     });
+}
+
+#[test]
+fn a_plain_process_in_a_labelled_cgroup_has_a_deadline() {
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    let root = std::path::Path::new("/sys/fs/cgroup");
+    let root = if root.join("freezer").is_dir() { root.join("freezer") } else { root.to_owned() };
+    let name = format!("leeway-plain-{}", std::process::id());
+    let cgroup = root.join(&name);
+    std::fs::create_dir(&cgroup).unwrap();
+    // Older kernels have only the trusted kind on cgroup version 1.
+    let label = |kind: &str| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&cgroup, format!("{kind}.leeway.deadline"), b"3s", flags)
+    };
+    label("user").or_else(|_| label("trusted")).unwrap();
+    let mut work = Command::new("sh");
+    work.args(["-c", "echo $$ >\"$0/cgroup.procs\" && exec \"$1\" work matmul --n 1024"]);
+    work.arg(&cgroup).arg(leeway_program()).env("LD_LIBRARY_PATH", scene.place("gpu"));
+    output(&mut work);
+    let task = &scene.finished(&name, 1)[0];
+    std::fs::remove_dir(&cgroup).unwrap();
+    assert_eq!((&task["deadline_us"], &task["hit"]), (&3_000_000.into(), &true.into()));
+    assert_eq!(task["container"], format!("/{name}"));
 }

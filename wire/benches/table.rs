@@ -1,7 +1,5 @@
 //! How long one consistent read of the task table takes: the goal is a microsecond for ten tasks.
 
-#![expect(missing_docs, reason = "criterion's macros write functions without them")]
-
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::sync::atomic::Ordering::Relaxed;
