@@ -1,11 +1,15 @@
 //! The command line: what a person types, checked once at the door, and handed to the crate that does it.
 
+pub mod ask;
 pub mod commands;
 pub mod docker;
 pub mod failure;
+pub mod gpu;
 pub mod overrides;
 pub mod own;
 mod refusal;
+mod stage;
+mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -31,7 +35,14 @@ enum Command {
     Create(commands::run::Words),
     Ps(commands::ps::Ps),
     Deadline(commands::deadline::Deadline),
+    Agent(commands::agent::Agent),
+    Tasks(commands::tasks::Tasks),
+    Events(commands::events::Events),
+    Doctor(commands::doctor::Doctor),
+    Bench(commands::bench::Bench),
     Sim(commands::sim::Sim),
+    Gpu(commands::gpu::Gpu),
+    Work(commands::work::Work),
     Plugin(commands::plugin::Plugin),
     Completions(commands::completions::Completions),
     #[command(hide = true)]
@@ -64,7 +75,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Create(words) => words.create(docker),
         Command::Ps(ps) => ps.run(docker),
         Command::Deadline(deadline) => deadline.run(docker),
+        Command::Agent(agent) => agent.run(docker),
+        Command::Tasks(tasks) => tasks.run(),
+        Command::Events(events) => events.run(),
+        Command::Doctor(doctor) => doctor.run(docker),
+        Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Gpu(gpu) => gpu.run(),
+        Command::Work(work) => work.run(),
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),

@@ -100,6 +100,8 @@ pub enum Fact {
     ContainerResumed(ContainerId),
     /// It was told to stop; it must be able to hear that.
     ContainerStopping(ContainerId),
+    /// It runs anew: that it was paused or told to stop is over.
+    ContainerStarted(ContainerId),
     /// A process uses a GPU.
     Process {
         /// Which process.

@@ -20,6 +20,11 @@ pub const SWAP: &str = "leeway.swap";
 /// Whether the container may move to another node: `true` or `false`.
 pub const MIGRATE: &str = "leeway.migrate";
 
+/// Whether the container may be touched though no other label says so (`true`), or not though one does (`false`).
+pub const MANAGE: &str = "leeway.manage";
+/// Every label that starts so is ours.
+pub const PREFIX: &str = "leeway.";
+
 /// What delimits a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,8 +1,13 @@
 //! Every type and layout that leaves a process. Keys may be added, none renamed.
 
+pub mod agent;
+pub mod bench;
 pub mod bytes;
+pub mod client;
 pub mod deadlines;
 pub mod duration;
 pub mod labels;
 pub mod ps;
 pub mod sim;
+pub mod table;
+pub mod work;

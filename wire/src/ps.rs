@@ -1,5 +1,6 @@
 //! What `leeway ps --json` prints: one object a line, one line a container.
 
+use crate::agent::Live;
 use crate::labels::Mode;
 use serde::Serialize;
 
@@ -20,11 +21,15 @@ pub struct PsContainer {
     pub deadline_us: Option<i64>,
     /// What delimits one of its tasks.
     pub mode: Mode,
+    /// What only an agent knows: `gpu`, `state`, `float_us`, `hits`, `misses`.
+    #[serde(flatten)]
+    pub live: Option<Live>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::State;
 
     #[test]
     fn the_keys_are_those_scripts_rely_on() {
@@ -36,11 +41,16 @@ mod tests {
             status: "Up 2 hours".to_owned(),
             deadline_us: None,
             mode: Mode::Burst,
+            live: None,
         };
         let expected = format!(
             r#"{{"id":"{}","name":"infer","image":"model:1","command":"serve --port 80","status":"Up 2 hours","deadline_us":null,"mode":"burst"}}"#,
             container.id
         );
         assert_eq!(serde_json::to_string(&container).unwrap(), expected);
+        let live = Live { gpu: Some(0), state: State::Running, float_us: Some(-5), hits: 2, misses: 1 };
+        let with_agent = serde_json::to_string(&PsContainer { live: Some(live), ..container }).unwrap();
+        let added = r#","gpu":0,"state":"running","float_us":-5,"hits":2,"misses":1}"#;
+        assert!(with_agent.ends_with(added), "{with_agent}");
     }
 }

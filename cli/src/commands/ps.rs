@@ -8,6 +8,7 @@ mod ports;
 mod template;
 mod words;
 
+use crate::ask::Socket;
 use crate::docker::client::{Client, Selection};
 use crate::docker::containers::Container;
 use crate::docker::globals::Globals;
@@ -17,6 +18,8 @@ use anyhow::{Context, Result};
 use fields::Row;
 use std::collections::HashMap;
 use template::Template;
+use wire::agent::{ContainerLine, Live};
+use wire::client;
 use wire::deadlines::Deadlines;
 use wire::duration;
 use wire::ps::PsContainer;
@@ -51,11 +54,17 @@ pub struct Ps {
     format: Option<String>,
     #[command(flatten)]
     state: StateDir,
+    #[command(flatten)]
+    socket: Socket,
 }
+
+/// What the agent knows, by full container id; nothing where no agent answers.
+type Lives = Option<HashMap<String, Live>>;
 
 impl Ps {
     pub(crate) fn run(self, globals: &Globals) -> Result<()> {
-        let template = Template::parse(&self.format())?;
+        let lives = self.lives();
+        let template = Template::parse(&self.format(lives.is_some()))?;
         let selection = self.selection()?;
         let deadlines = self.state.deadlines()?;
         let listed = Client::connect(globals)?.containers(&selection)?;
@@ -64,20 +73,33 @@ impl Ps {
             eprintln!("warning: {complaint}");
         }
         let text = if self.json {
-            json(&containers, &deadlines)?
+            json(&containers, &deadlines, &lives)?
         } else {
             let now = jiff::Timestamp::now();
-            let row = |container| Row { container, deadlines: &deadlines, full: self.no_trunc, now };
+            let live = |container: &Container| lives.as_ref()?.get(&container.id);
+            let row = |container| Row {
+                container,
+                deadlines: &deadlines,
+                live: live(container),
+                full: self.no_trunc,
+                now,
+            };
             template.render(&containers.iter().map(row).collect::<Vec<_>>())
         };
         super::print_all(text.as_bytes())
     }
 
+    /// Asks the agent. That there is none, or that it may not be asked, takes nothing from Docker's list.
+    fn lives(&self) -> Lives {
+        let lines: Vec<ContainerLine> = client::get(&self.socket.path, "/v1/containers").ok()?;
+        Some(lines.into_iter().map(|line| (line.id, line.live)).collect())
+    }
+
     /// What to print, as a template.
-    fn format(&self) -> String {
+    fn format(&self, agent: bool) -> String {
         match self.format.as_deref() {
             None | Some("" | "table") if self.quiet => "{{.ID}}".to_owned(),
-            None | Some("" | "table") => table(),
+            None | Some("" | "table") => table(agent),
             Some("json") => "{{json .}}".to_owned(),
             Some(template) => template.to_owned(),
         }
@@ -98,15 +120,14 @@ impl Ps {
 }
 
 /// Docker's table, and what Leeway knows.
-fn table() -> String {
+fn table(agent: bool) -> String {
     let docker = ["ID", "Image", "Command", "RunningFor", "Status", "Ports", "Names"];
-    let leeway = ["Deadline"];
-    let columns: Vec<String> =
-        docker.iter().chain(&leeway).map(|field| format!("{{{{.{field}}}}}")).collect();
+    let leeway: &[&str] = if agent { &["Deadline", "Task", "Float", "Hits"] } else { &["Deadline"] };
+    let columns: Vec<String> = docker.iter().chain(leeway).map(|field| format!("{{{{.{field}}}}}")).collect();
     format!("table {}", columns.join("\t"))
 }
 
-fn json(containers: &[Container], deadlines: &Deadlines) -> Result<String> {
+fn json(containers: &[Container], deadlines: &Deadlines, lives: &Lives) -> Result<String> {
     let mut lines = String::new();
     for container in containers {
         let deadline = container.deadline(deadlines).and_then(|given| duration::parse(&given).ok());
@@ -118,6 +139,7 @@ fn json(containers: &[Container], deadlines: &Deadlines) -> Result<String> {
             status: container.summary.status.clone().unwrap_or_default(),
             deadline_us: deadline.map(|deadline| deadline.as_micros() as i64),
             mode: container.mode(),
+            live: lives.as_ref().and_then(|lives| lives.get(&container.id)).cloned(),
         };
         lines += &serde_json::to_string(&line).context("could not write a container as JSON")?;
         lines.push('\n');

@@ -67,7 +67,8 @@ impl Client {
     }
 }
 
-fn open(endpoint: &Endpoint) -> Result<Docker, bollard::errors::Error> {
+/// A connection that nothing was asked over yet.
+pub(crate) fn open(endpoint: &Endpoint) -> Result<Docker, bollard::errors::Error> {
     let version = bollard::API_DEFAULT_VERSION;
     let host = &endpoint.host;
     match &endpoint.tls {

@@ -94,6 +94,9 @@ impl Tracker {
             Fact::ContainerPaused(container) => self.on_container(container, |c| c.paused = true),
             Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
+            Fact::ContainerStarted(container) => {
+                self.on_container(container, |c| (c.paused, c.stopping) = (false, false));
+            }
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
                 let task = TaskId::dormant(0);
                 let usage = Usage { container, launches_seen, approximate, since: at, task };

@@ -1,8 +1,10 @@
 //! The fields of a container that a template can name: Docker's, and Leeway's.
 
 use super::{ports, words};
+use crate::commands::tasks::in_words;
 use crate::docker::containers::{Container, SHORT_ID};
 use serde_json::{Map, Value};
+use wire::agent::Live;
 use wire::deadlines::Deadlines;
 
 /// How much of a command is shown.
@@ -12,6 +14,8 @@ const COMMAND_CHARS_MAX: usize = 20;
 pub(super) struct Row<'a> {
     pub container: &'a Container,
     pub deadlines: &'a Deadlines,
+    /// What the agent knows of it.
+    pub live: Option<&'a Live>,
     /// Whether ids and commands are shown in full.
     pub full: bool,
     pub now: jiff::Timestamp,
@@ -32,7 +36,7 @@ pub(super) struct Known {
 }
 
 /// Docker's names and headings; Leeway's last.
-const FIELDS: [Known; 14] = [
+const FIELDS: [Known; 17] = [
     Known { name: "ID", heading: "CONTAINER ID", value: id },
     Known { name: "Image", heading: "IMAGE", value: image },
     Known { name: "Command", heading: "COMMAND", value: command },
@@ -55,6 +59,9 @@ const FIELDS: [Known; 14] = [
     Known { name: "Networks", heading: "NETWORKS", value: networks },
     Known { name: "Deadline", heading: "DEADLINE", value: deadline },
     Known { name: "Mode", heading: "MODE", value: |row| row.container.mode().name().to_owned() },
+    Known { name: "Task", heading: "TASK", value: |row| of_live(row, |live| live.state.name().to_owned()) },
+    Known { name: "Float", heading: "FLOAT", value: |row| of_live(row, float) },
+    Known { name: "Hits", heading: "HITS", value: |row| of_live(row, hits) },
 ];
 
 impl Field {
@@ -189,4 +196,21 @@ fn networks(row: &Row<'_>) -> String {
 
 fn deadline(row: &Row<'_>) -> String {
     row.container.deadline(row.deadlines).unwrap_or_else(|| "-".to_owned())
+}
+
+/// What only an agent knows; `-` without one, and for a container it has not heard of.
+fn of_live(row: &Row<'_>, value: impl Fn(&Live) -> String) -> String {
+    row.live.map_or_else(|| "-".to_owned(), value)
+}
+
+fn float(live: &Live) -> String {
+    live.float_us.map_or_else(|| "-".to_owned(), in_words)
+}
+
+/// Tasks that made their deadline, of those that had one.
+fn hits(live: &Live) -> String {
+    match live.hits + live.misses {
+        0 => "-".to_owned(),
+        all => format!("{}/{all}", live.hits),
+    }
 }

@@ -1,0 +1,53 @@
+//! Asking the agent: where it is, what to say when it is not there, and how to say since when.
+
+use crate::failure::Failure;
+use std::path::PathBuf;
+use wire::client::NoAnswer;
+use wire::duration;
+
+/// Where the agent answers.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Socket {
+    /// The agent's socket
+    #[arg(id = "socket", long = "socket", value_name = "FILE", env = "LEEWAY_SOCKET", default_value = wire::agent::SOCKET)]
+    pub path: PathBuf,
+}
+
+/// Why there is no answer, and what to try.
+pub(crate) fn failure(error: &NoAnswer) -> Failure {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    let failure = Failure::new(format!("{error}{cause}"));
+    match error {
+        NoAnswer::Nobody(_, why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            failure.help("try sudo, or join the group `leeway`")
+        }
+        NoAnswer::Nobody(..) => failure
+            .help("start it with `sudo systemctl start leeway-agent`, or name its socket with --socket"),
+        _ => failure,
+    }
+}
+
+/// A moment in microseconds since 1970: how long ago, or a time.
+pub(crate) fn since(text: &str) -> Result<i64, String> {
+    let now_us = jiff::Timestamp::now().as_microsecond();
+    if let Ok(ago) = duration::parse(text) {
+        return Ok(now_us - ago.as_micros() as i64);
+    }
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    time.map(jiff::Timestamp::as_microsecond).map_err(|_| {
+        "accepted are how long ago (1h, 10m; at most 24h) and a time such as 2026-11-15T09:00:00Z".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_how_long_ago_or_a_time() {
+        assert_eq!(since("1970-01-01T00:00:01Z"), Ok(1_000_000));
+        let ago = jiff::Timestamp::now().as_microsecond() - since("1h").unwrap();
+        assert!((3_600_000_000..3_601_000_000).contains(&ago), "{ago}");
+        assert!(since("yesterday").unwrap_err().contains("1h"));
+    }
+}

@@ -1,0 +1,164 @@
+//! `leeway work`: a CUDA program to share a GPU with.
+
+use crate::failure::Failure;
+use crate::work::{self, Device};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+use wire::work::WorkReport;
+
+/// The largest side of a matrix: three of them are 120 GB.
+const SIDE_MAX: i64 = 100_000;
+/// The longest kernel: a minute.
+const KERNEL_US_MAX: u64 = 60_000_000;
+
+/// Run a CUDA program on a GPU, real or simulated
+#[derive(Args)]
+pub struct Work {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Multiply two square matrices, as the paper does
+    Matmul {
+        /// Rows and columns of each matrix
+        #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=SIDE_MAX))]
+        n: u32,
+        /// How many times to multiply
+        #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
+        #[command(flatten)]
+        on: On,
+    },
+    /// Serve requests of one short kernel each
+    Serve {
+        /// How many requests arrive
+        #[arg(long, value_name = "COUNT", default_value_t = 100)]
+        requests: u64,
+        /// How long each one's kernel runs, in microseconds
+        #[arg(long, value_name = "US", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=KERNEL_US_MAX))]
+        kernel_us: u64,
+        /// How long after each request the next arrives
+        #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
+        every: Duration,
+        #[command(flatten)]
+        on: On,
+    },
+    /// Run kernel after kernel, several queued ahead
+    Batch {
+        /// How long each kernel runs, in microseconds
+        #[arg(long, value_name = "US", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=KERNEL_US_MAX))]
+        kernel_us: u64,
+        /// How many are queued before the program waits for them
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        depth: u64,
+        /// How long to go on
+        #[arg(long = "for", value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
+        span: Duration,
+        #[command(flatten)]
+        on: On,
+    },
+    /// Take GPU memory and keep it for a while
+    Hold {
+        /// How much
+        #[arg(long, value_name = "M", default_value = "1GiB", value_parser = held)]
+        memory: u64,
+        /// How long
+        #[arg(long = "for", value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
+        span: Duration,
+        #[command(flatten)]
+        on: On,
+    },
+}
+
+#[derive(Args)]
+struct On {
+    /// Which of the GPUs that the driver shows
+    #[arg(long, value_name = "I", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1_024))]
+    device: u32,
+    /// The folder of the driver's library [default: where the loader finds it]
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Work {
+    pub(crate) fn run(self) -> Result<()> {
+        let (doing, on) = match &self.what {
+            What::Matmul { on, .. } => ("could not multiply", on),
+            What::Serve { on, .. } => ("could not serve", on),
+            What::Batch { on, .. } => ("could not run the batch", on),
+            What::Hold { on, .. } => ("could not hold memory", on),
+        };
+        let json = on.json;
+        let report = self.what.run().with_context(|| format!("{doing} on the GPU"))?;
+        let text = if json { format!("{}\n", serde_json::to_string(&report)?) } else { in_words(&report) };
+        super::print_all(text.as_bytes())?;
+        if report.ok { Ok(()) } else { Err(Failure::new("the GPU's result is wrong").into()) }
+    }
+}
+
+impl What {
+    fn run(self) -> Result<WorkReport> {
+        match self {
+            Self::Matmul { n, repeat, on } => {
+                on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
+            }
+            Self::Serve { requests, kernel_us, every, on } => on
+                .open()
+                .and_then(|(device, phases)| work::serve::run(device, phases, requests, kernel_us, every)),
+            Self::Batch { kernel_us, depth, span, on } => on
+                .open()
+                .and_then(|(device, phases)| work::batch::run(device, phases, kernel_us, depth, span)),
+            Self::Hold { memory, span, on } => {
+                on.open().and_then(|(device, phases)| work::hold::run(device, phases, memory, span))
+            }
+        }
+    }
+}
+
+impl On {
+    fn open(&self) -> Result<(Device, work::Phases)> {
+        Device::open(self.driver.as_deref(), self.device)
+    }
+}
+
+/// One line per phase: when it was over, in seconds from the start.
+fn in_words(report: &WorkReport) -> String {
+    let mut text = format!("{}\n", report.device);
+    let phases = [
+        ("context", report.context),
+        ("allocated", report.allocated),
+        ("input", report.input),
+        ("kernel", report.kernel),
+        ("output", report.output),
+        ("end", report.end),
+    ];
+    for (name, moment) in phases {
+        text += &format!("{name:<10}{:>9.3} s\n", moment.seconds_since(report.init));
+    }
+    if report.kernels > 0 {
+        text += &format!("{} kernels, {:.1} per second\n", report.kernels, report.kernels_per_second);
+    }
+    let mut latencies_ms: Vec<f64> =
+        report.requests.iter().map(|request| request.end.seconds_since(request.start) * 1e3).collect();
+    latencies_ms.sort_by(f64::total_cmp);
+    if let Some(last) = latencies_ms.len().checked_sub(1) {
+        let quantile = |share: usize| latencies_ms[last * share / 100];
+        text += &format!("requests: p50 {:.1} ms, p99 {:.1} ms\n", quantile(50), quantile(99));
+    }
+    text
+}
+
+fn held(text: &str) -> Result<u64, String> {
+    let bytes = wire::bytes::parse(text).map_err(|wrong| wrong.to_string())?;
+    let enough = bytes >= work::hold::BYTES_MIN;
+    enough
+        .then_some(bytes)
+        .ok_or_else(|| format!("too little, accepted are {} bytes or more", work::hold::BYTES_MIN))
+}

@@ -1,0 +1,29 @@
+//! `leeway work hold`: takes device memory, keeps it for a while, and looks whether it is still what it was.
+
+use super::device::Device;
+use super::phases::Phases;
+use anyhow::Result;
+use std::time::Duration;
+use wire::work::WorkReport;
+
+/// What is written at the start of the memory.
+const NUMBERS: usize = 1_024;
+/// The least that can be held: what is written must fit.
+pub(crate) const BYTES_MIN: u64 = (NUMBERS * size_of::<f32>()) as u64;
+
+/// Holds so much memory for so long.
+pub(crate) fn run(device: Device, mut phases: Phases, bytes: u64, span: Duration) -> Result<WorkReport> {
+    let memory = device.allocate(bytes)?;
+    phases.allocated();
+    let written: Vec<f32> = (0..NUMBERS).map(|number| number as f32).collect();
+    device.copy_in(memory, 0, &written)?;
+    phases.input();
+    std::thread::sleep(span);
+    phases.kernel();
+    let mut read = vec![0.0; NUMBERS];
+    device.copy_out(&mut read, memory, 0)?;
+    phases.output();
+    device.free(memory)?;
+    device.close()?;
+    Ok(phases.end(read == written))
+}

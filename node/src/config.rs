@@ -1,0 +1,268 @@
+//! The agent's configuration: flags and environment over the file over the defaults.
+//!
+//! A key that nobody knows is an error that names the nearest one: a setting that is silently ignored is worse than none.
+
+use crate::ledger::Retention;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the configuration is when nobody says otherwise.
+pub const FILE: &str = "/etc/leeway/leeway.toml";
+
+/// Poll periods that make sense: faster costs a core, slower sees nothing.
+const POLL_MS: std::ops::RangeInclusive<u64> = 1..=1000;
+/// How different a key may be from the one that is suggested.
+const SUGGESTED_DISTANCE_MAX: usize = 4;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The folder of the driver's libraries; none: wherever the loader finds them.
+    pub driver: Option<PathBuf>,
+    /// The API's socket.
+    pub socket: PathBuf,
+    /// The API on loopback, too.
+    pub http: Option<SocketAddr>,
+    /// What must not outlive a restart of the machine.
+    pub run_dir: PathBuf,
+    /// What must.
+    pub state_dir: PathBuf,
+    /// The task table.
+    pub table: PathBuf,
+    /// The policy's name.
+    pub policy: String,
+    /// Containers without a label of ours are ours, too.
+    pub manage_all: bool,
+    /// The node's name.
+    pub node: String,
+    /// How long between two looks at the GPUs.
+    pub poll: Duration,
+    /// How much the ledger keeps.
+    pub ledger: Retention,
+}
+
+/// What one source sets: the file, or flags and environment together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Layer {
+    /// See [`Config`].
+    pub driver: Option<PathBuf>,
+    /// See [`Config`].
+    pub socket: Option<PathBuf>,
+    /// See [`Config`].
+    pub http: Option<SocketAddr>,
+    /// See [`Config`].
+    pub run_dir: Option<PathBuf>,
+    /// See [`Config`].
+    pub state_dir: Option<PathBuf>,
+    /// See [`Config`].
+    pub table: Option<PathBuf>,
+    /// See [`Config`].
+    pub policy: Option<String>,
+    /// `labelled` or `all`.
+    pub manage: Option<String>,
+    /// See [`Config`].
+    pub node: Option<String>,
+    /// In milliseconds.
+    pub poll_ms: Option<u64>,
+    /// See [`Config`].
+    pub ledger: LedgerLayer,
+}
+
+/// The ledger's part of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LedgerLayer {
+    /// See [`Retention`].
+    pub days: Option<u32>,
+    /// See [`Retention`].
+    pub rows: Option<u32>,
+}
+
+/// The keys of the file, and those of its one section.
+const KEYS: [&str; 11] = [
+    "driver",
+    "socket",
+    "http",
+    "run_dir",
+    "state_dir",
+    "table",
+    "policy",
+    "manage",
+    "node",
+    "poll_ms",
+    "ledger",
+];
+const LEDGER_KEYS: [&str; 2] = ["days", "rows"];
+
+/// Why a configuration is none.
+#[derive(Debug, thiserror::Error)]
+pub enum Wrong {
+    /// The file cannot be read.
+    #[error("could not read the configuration {0}")]
+    Unreadable(PathBuf, #[source] std::io::Error),
+    /// The file is no TOML, or a value is of the wrong kind.
+    #[error("could not understand the configuration {0}: {1}")]
+    Toml(PathBuf, String),
+    /// A key nobody knows.
+    #[error("the configuration {file} has a key '{key}' that is unknown{}", suggestion(.nearest.as_deref()))]
+    Key {
+        /// The file.
+        file: PathBuf,
+        /// The key.
+        key: String,
+        /// The key it may be meant to be.
+        nearest: Option<String>,
+    },
+    /// A value that makes no sense.
+    #[error("{0}")]
+    Value(String),
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean '{nearest}'?"))
+}
+
+impl Layer {
+    /// Reads the file. One that is not there says nothing, unless it was asked for by name.
+    pub fn read(file: &Path, required: bool) -> Result<Self, Wrong> {
+        match std::fs::read_to_string(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => Ok(Self::default()),
+            Err(error) => Err(Wrong::Unreadable(file.to_owned(), error)),
+            Ok(text) => Self::parse(file, &text),
+        }
+    }
+
+    fn parse(file: &Path, text: &str) -> Result<Self, Wrong> {
+        let not_toml = |error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Wrong::Toml(file.to_owned(), format!("line {line}: {}", error.message()))
+        };
+        let table: toml::Table = toml::from_str(text).map_err(not_toml)?;
+        check_keys(file, "", table.keys(), &KEYS)?;
+        if let Some(toml::Value::Table(ledger)) = table.get("ledger") {
+            check_keys(file, "ledger.", ledger.keys(), &LEDGER_KEYS)?;
+        }
+        toml::from_str(text).map_err(not_toml)
+    }
+
+    /// This layer, with what it leaves open filled from another, and that from the defaults.
+    pub fn over(self, below: Layer) -> Result<Config, Wrong> {
+        let run_dir = self.run_dir.or(below.run_dir).unwrap_or_else(|| PathBuf::from("/run/leeway"));
+        let policy = self.policy.or(below.policy).unwrap_or_else(|| "none".to_owned());
+        if !sched::policy::NAMES.contains(&policy.as_str()) {
+            let names = sched::policy::NAMES.join(", ");
+            return Err(Wrong::Value(format!("'{policy}' is not a policy: accepted are {names}")));
+        }
+        let manage = self.manage.or(below.manage).unwrap_or_else(|| "labelled".to_owned());
+        let manage_all = match manage.as_str() {
+            "labelled" => false,
+            "all" => true,
+            _ => {
+                let wrong = format!("manage = '{manage}' is not known: accepted are labelled, all");
+                return Err(Wrong::Value(wrong));
+            }
+        };
+        let poll_ms = self.poll_ms.or(below.poll_ms).unwrap_or(5);
+        if !POLL_MS.contains(&poll_ms) {
+            let (least, most) = (POLL_MS.start(), POLL_MS.end());
+            let wrong = format!("poll_ms = {poll_ms} is out of range: accepted are {least} to {most}");
+            return Err(Wrong::Value(wrong));
+        }
+        let http = self.http.or(below.http);
+        if let Some(address) = http.filter(|address| !address.ip().is_loopback()) {
+            let wrong = format!("http = '{address}' is not on loopback: anybody who reaches it could ask it");
+            return Err(Wrong::Value(wrong));
+        }
+        Ok(Config {
+            driver: self.driver.or(below.driver),
+            socket: self.socket.or(below.socket).unwrap_or_else(|| run_dir.join("agent.sock")),
+            http,
+            run_dir,
+            state_dir: self.state_dir.or(below.state_dir).unwrap_or_else(|| PathBuf::from("/var/lib/leeway")),
+            table: self.table.or(below.table).unwrap_or_else(|| PathBuf::from(wire::table::PATH)),
+            policy,
+            manage_all,
+            node: self.node.or(below.node).unwrap_or_else(host_name),
+            poll: Duration::from_millis(poll_ms),
+            ledger: Retention {
+                days: self.ledger.days.or(below.ledger.days).unwrap_or(30),
+                rows: self.ledger.rows.or(below.ledger.rows).unwrap_or(1_000_000),
+            },
+        })
+    }
+}
+
+fn check_keys<'a>(
+    file: &Path,
+    section: &str,
+    keys: impl IntoIterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), Wrong> {
+    let Some(key) = keys.into_iter().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+    let distance = |known: &&&str| strsim::osa_distance(key, known);
+    let nearest = known.iter().min_by_key(distance).filter(|near| distance(near) <= SUGGESTED_DISTANCE_MAX);
+    Err(Wrong::Key {
+        file: file.to_owned(),
+        key: format!("{section}{key}"),
+        nearest: nearest.map(|near| format!("{section}{near}")),
+    })
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        let layer = Layer::parse(Path::new("leeway.toml"), text);
+        layer.and_then(|layer| Layer::default().over(layer)).map_err(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn flags_beat_the_file_and_the_file_beats_the_defaults() {
+        let file = Layer::parse(Path::new("f"), "poll_ms = 20\nnode = \"a\"\n[ledger]\ndays = 3\n").unwrap();
+        let flags = Layer { node: Some("b".to_owned()), ..Layer::default() };
+        let config = flags.over(file).unwrap();
+        assert_eq!((config.poll, config.node.as_str()), (Duration::from_millis(20), "b"));
+        assert_eq!((config.ledger.days, config.ledger.rows), (3, 1_000_000));
+        assert_eq!(config.socket, Path::new("/run/leeway/agent.sock"));
+    }
+
+    #[test]
+    fn a_socket_follows_its_folder() {
+        let config = parse("run_dir = \"/tmp/x\"").unwrap();
+        assert_eq!(config.socket, Path::new("/tmp/x/agent.sock"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest() {
+        let wrong = parse("pol_ms = 5").unwrap_err();
+        assert!(wrong.contains("'pol_ms'") && wrong.contains("'poll_ms'?"), "{wrong}");
+        let wrong = parse("[ledger]\ndayz = 5").unwrap_err();
+        assert!(wrong.contains("'ledger.dayz'") && wrong.contains("'ledger.days'?"), "{wrong}");
+        let wrong = parse("entirely_different = 5").unwrap_err();
+        assert!(!wrong.contains("did you mean"), "{wrong}");
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_is_accepted() {
+        for (text, words) in [
+            ("policy = \"lifo\"", ["'lifo'", "fifo"]),
+            ("manage = \"some\"", ["'some'", "labelled"]),
+            ("poll_ms = 0", ["0", "1 to 1000"]),
+            ("poll_ms = \"fast\"", ["line 1", "u64"]),
+            ("http = \"0.0.0.0:80\"", ["0.0.0.0:80", "loopback"]),
+            ("node = \"a\"\nnot toml", ["line 2", "leeway.toml"]),
+        ] {
+            let wrong = parse(text).unwrap_err();
+            assert!(words.iter().all(|word| wrong.contains(word)), "{text}: {wrong}");
+        }
+    }
+}

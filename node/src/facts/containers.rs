@@ -1,0 +1,156 @@
+//! Docker: which containers there are, what their labels say, and what happens to them.
+//!
+//! A list first, then events, with the stream of events opened before the list so that nothing falls between. When
+//! the daemon goes away, that is said once; when it is back, everything is listed anew. No Docker is no failure.
+
+use super::{Labels, Teller, Told};
+use crate::run::Connect;
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, EventMessage};
+use bollard::query_parameters::{EventsOptions, ListContainersOptions};
+use futures_util::StreamExt;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
+
+/// The first wait before connecting again, doubled each time.
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Follows Docker for as long as the agent runs. Through `asked` come ids that a process was seen in and nobody listed.
+pub async fn watch(connect: Connect, teller: Teller, mut asked: Receiver<String>) {
+    let mut wait = WAIT_FIRST;
+    let mut said = false;
+    loop {
+        let mut answered = false;
+        let ended = follow(&connect, &teller, &mut asked, &mut answered).await;
+        if answered {
+            (wait, said) = (WAIT_FIRST, false);
+        }
+        if !teller.tell_soon(Told::Docker(false)).await {
+            return;
+        }
+        if !said {
+            let why = ended.err().unwrap_or_else(|| "it closed the connection".to_owned());
+            eprintln!("warning: Docker does not answer, and the agent goes on without: {why}");
+            said = true;
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+/// One connection, from the list to the end of its events.
+async fn follow(
+    connect: &Connect,
+    teller: &Teller,
+    asked: &mut Receiver<String>,
+    answered: &mut bool,
+) -> Result<(), String> {
+    let docker = connect()?;
+    let docker = docker.negotiate_version().await.map_err(|error| in_words(&error))?;
+    let only_containers = HashMap::from([("type".to_owned(), vec!["container".to_owned()])]);
+    let options = EventsOptions { since: None, until: None, filters: Some(only_containers) };
+    let mut events = docker.events(Some(options));
+    // The stream is lazy: it must be polled once for the daemon to hear of it, while the list is made.
+    let (listed, first) = futures_util::join!(list(&docker, teller), first_of(&mut events));
+    listed?;
+    if !*answered {
+        eprintln!("notice: Docker answers");
+    }
+    *answered = true;
+    teller.tell_soon(Told::Docker(true)).await;
+    if let Some(event) = first {
+        tell(teller, event.map_err(|error| in_words(&error))?).await;
+    }
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(event) => tell(teller, event.map_err(|error| in_words(&error))?).await,
+                None => return Ok(()),
+            },
+            Some(id) = asked.recv() => inspect(&docker, teller, &id).await,
+        }
+    }
+}
+
+/// Opens the stream, and takes an event that is there at once.
+async fn first_of<S>(events: &mut S) -> Option<Result<EventMessage, Error>>
+where
+    S: futures_util::Stream<Item = Result<EventMessage, Error>> + Unpin,
+{
+    tokio::time::timeout(WAIT_FIRST, events.next()).await.ok().flatten()
+}
+
+async fn list(docker: &Docker, teller: &Teller) -> Result<(), String> {
+    let options = ListContainersOptions { all: true, ..ListContainersOptions::default() };
+    let containers = docker.list_containers(Some(options)).await.map_err(|error| in_words(&error))?;
+    let ids = containers.iter().filter_map(|container| container.id.clone()).collect();
+    teller.tell_soon(Told::Containers(ids)).await;
+    for container in containers {
+        tell_listed(teller, container).await;
+    }
+    Ok(())
+}
+
+async fn tell_listed(teller: &Teller, container: ContainerSummary) {
+    let Some(id) = container.id else { return };
+    let names = container.names.unwrap_or_default();
+    let own = names.iter().map(|name| name.trim_start_matches('/')).find(|name| !name.contains('/'));
+    let name = own.unwrap_or(&id).to_owned();
+    let labels: Labels = container.labels.unwrap_or_default().into_iter().collect();
+    teller.tell_soon(Told::Container(id.clone(), name, labels)).await;
+    let paused = container.state == Some(ContainerSummaryStateEnum::PAUSED);
+    teller.tell_soon(if paused { Told::Paused(id) } else { Told::Resumed(id) }).await;
+}
+
+/// A container that a process was seen in, and that no list or event has named.
+async fn inspect(docker: &Docker, teller: &Teller, id: &str) {
+    let Ok(found) = docker.inspect_container(id, None).await else { return };
+    let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
+    let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    teller.tell_soon(Told::Container(id.to_owned(), name, labels.into_iter().collect())).await;
+}
+
+/// An event's attributes are the container's labels, with its name and image among them.
+async fn tell(teller: &Teller, event: EventMessage) {
+    let Some(actor) = event.actor else { return };
+    let Some(id) = actor.id else { return };
+    let mut attributes: Labels = actor.attributes.unwrap_or_default().into_iter().collect();
+    let name = attributes.remove("name").unwrap_or_else(|| id.clone());
+    let told = match event.action.as_deref().unwrap_or_default() {
+        "create" | "rename" => Told::Container(id, name, attributes),
+        "start" => {
+            teller.tell_soon(Told::Container(id.clone(), name, attributes)).await;
+            Told::Started(id)
+        }
+        "pause" => Told::Paused(id),
+        "unpause" => Told::Resumed(id),
+        "kill" if ends(attributes.get("signal").map(String::as_str)) => Told::Stopping(id),
+        "destroy" | "remove" => Told::ContainerGone(id),
+        _ => return,
+    };
+    teller.tell_soon(told).await;
+}
+
+/// Whether a signal is meant to end a program; `docker kill -s HUP` makes many of them read their settings.
+fn ends(signal: Option<&str>) -> bool {
+    matches!(signal, None | Some("2" | "3" | "9" | "15"))
+}
+
+/// Only the cause: that it was Docker is said already.
+fn in_words(error: &Error) -> String {
+    use std::error::Error as _;
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let more = deeper.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = deeper.source();
+    }
+    words
+}

@@ -1,0 +1,105 @@
+//! When a process exits, to the moment: a pidfd becomes readable as it does.
+//!
+//! A thread sleeps on all of them at once. The GPU's poller asks here whether a pid is still the process it knew.
+
+use super::{Teller, Told, process};
+use crate::clock;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sched::Process;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many exits are taken at one wake.
+const EXITS_AT_ONCE: usize = 64;
+
+type Watched = Arc<Mutex<HashMap<u32, (Process, OwnedFd)>>>;
+
+/// The processes whose exit is waited for.
+#[derive(Clone)]
+pub struct Exits {
+    epoll: Arc<OwnedFd>,
+    watched: Watched,
+}
+
+impl Exits {
+    /// Starts the thread that waits.
+    pub fn start(teller: Teller) -> std::io::Result<Self> {
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+        let exits = Self { epoll, watched: Watched::default() };
+        let waiter = exits.clone();
+        std::thread::Builder::new().name("exits".to_owned()).spawn(move || waiter.wait(&teller))?;
+        Ok(exits)
+    }
+
+    /// The process a pid stands for, if it is watched: it has then not exited, or not been seen to yet.
+    pub fn known(&self, pid: u32) -> Option<Process> {
+        self.watched().get(&pid).map(|(process, _)| *process)
+    }
+
+    /// Waits for a process's exit from now on. False if it is gone already.
+    pub fn watch(&self, process: Process) -> bool {
+        let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return false };
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        // Between the look and the open the pid may have gone to another process.
+        if !process::is_still(process) {
+            return false;
+        }
+        let data = epoll::EventData::new_u64(u64::from(process.pid));
+        let mut watched = self.watched();
+        if epoll::add(&self.epoll, &pidfd, data, epoll::EventFlags::IN).is_err() {
+            return false;
+        }
+        watched.insert(process.pid, (process, pidfd));
+        true
+    }
+
+    fn wait(&self, teller: &Teller) {
+        let mut events = Vec::with_capacity(EXITS_AT_ONCE);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let at = clock::now();
+            for event in &events {
+                let gone = self.watched().remove(&(event.data.u64() as u32));
+                // Dropping the pidfd takes it off the list.
+                if let Some((process, _)) = gone
+                    && !teller.tell_at(at, Told::ProcessGone(process))
+                {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn watched(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (Process, OwnedFd)>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_exit_is_told_when_it_happens() {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(8);
+        let exits = Exits::start(Teller(sender)).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("0.2").spawn().unwrap();
+        let (process, _) = process::look(child.id()).unwrap();
+        assert!(exits.watch(process));
+        assert_eq!(exits.known(child.id()), Some(process));
+        child.wait().unwrap();
+        let seen = clock::now();
+        let news = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+        assert!(matches!(news.told, Told::ProcessGone(gone) if gone == process));
+        assert!(seen.since(news.at).as_micros().abs() < 100_000);
+        assert_eq!(exits.known(process.pid), None);
+        assert!(!exits.watch(process), "it is gone");
+    }
+}

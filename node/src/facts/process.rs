@@ -1,0 +1,56 @@
+//! What `/proc` says of one process.
+
+use super::{Home, cgroup};
+use sched::Process;
+use std::path::Path;
+
+/// A process that is alive: what identifies it, and where it runs. None if it is gone, or only waits for its parent.
+pub fn look(pid: u32) -> Option<(Process, Home)> {
+    let proc = Path::new("/proc").join(pid.to_string());
+    let process = identity(&proc, pid)?;
+    let cgroups = std::fs::read_to_string(proc.join("cgroup")).ok()?;
+    Some((process, cgroup::home(&cgroups)))
+}
+
+/// Whether the pid still means the same process.
+pub fn is_still(process: Process) -> bool {
+    let proc = Path::new("/proc").join(process.pid.to_string());
+    identity(&proc, process.pid) == Some(process)
+}
+
+fn identity(proc: &Path, pid: u32) -> Option<Process> {
+    let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
+    let (state, started) = state_and_start(&stat)?;
+    (!matches!(state, "Z" | "X")).then_some(Process { pid, started })
+}
+
+/// The state and the start time in `/proc/<pid>/stat`. The second field, the program's name, may hold anything,
+/// brackets and spaces included, so counting starts after its last bracket.
+fn state_and_start(stat: &str) -> Option<(&str, u64)> {
+    /// Where the start time stands among the fields after the name.
+    const STARTED: usize = 19;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    Some((state, fields.nth(STARTED - 1)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_have_any_name() {
+        let after = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21";
+        for name in ["matmul", "a b", "x) R 1 2", "((("] {
+            assert_eq!(state_and_start(&format!("7 ({name}) {after}")), Some(("S", 4242)), "{name}");
+        }
+        assert_eq!(state_and_start("7 (short) S 1"), None);
+    }
+
+    #[test]
+    fn we_are_alive_and_a_pid_beyond_all_is_not() {
+        let (us, _) = look(std::process::id()).expect("ourselves");
+        assert!(is_still(us) && !is_still(Process { started: us.started + 1, ..us }));
+        assert_eq!(look(u32::MAX), None);
+    }
+}

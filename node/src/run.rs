@@ -1,0 +1,236 @@
+//! The agent from start to stop: opens its places, starts its threads, waits for a signal, and puts everything away.
+
+use crate::actuator::OnlyWatch;
+use crate::config::Config;
+use crate::facts::exits::Exits;
+use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
+use crate::feed::Feed;
+use crate::ledger::{Ledger, Writer};
+use crate::owner::Owner;
+use crate::registry::Registry;
+use crate::server::{self, Desk};
+use crate::table::Table;
+use crate::{clock, notify};
+use sched::{Scheduler, Settings};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How to reach Docker; the caller knows the rules. It is asked again for every new connection.
+pub type Connect = Arc<dyn Fn() -> Result<bollard::Docker, String> + Send + Sync>;
+/// Reads the configuration anew.
+pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// Who may use the socket: its owner and its group.
+const SOCKET_MODE: u32 = 0o660;
+/// The group that may, where there is one.
+const SOCKET_GROUP: &str = "leeway";
+/// How many unknown containers may wait for Docker to be asked.
+const ASKS_QUEUED_MAX: usize = 256;
+
+/// A watcher that waits for a busy processor sees everything late; it uses a hundredth of one, and so comes first where it may.
+const NICENESS: i32 = -10;
+
+/// Why an agent could not start, or run on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// The socket cannot be had.
+    #[error("could not listen at {0}")]
+    Socket(String, #[source] io::Error),
+    /// Another agent has the socket.
+    #[error("an agent already answers at {0}")]
+    Running(String),
+    /// The process ids that NVML gives mean nothing here.
+    #[error("the agent is not in the host's pid namespace, and NVML's process ids mean nothing here")]
+    Namespace,
+    /// A thread or the runtime could not be started.
+    #[error("could not start the agent's threads")]
+    Threads(#[from] io::Error),
+}
+
+/// Runs the agent until SIGTERM or SIGINT.
+pub fn run(config: &Config, connect: Connect, reread: Reread) -> Result<(), Failed> {
+    if config.driver.is_none() && !in_host_pid_namespace() {
+        return Err(Failed::Namespace);
+    }
+    // Threads inherit it. Who is not root does without.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(config, connect, reread))
+}
+
+async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), Failed> {
+    let listener = listen(&config.socket).await?;
+    let http = match config.http {
+        Some(address) => Some(
+            TcpListener::bind(address).await.map_err(|error| Failed::Socket(address.to_string(), error))?,
+        ),
+        None => None,
+    };
+    let (sender, news) = sync_channel(FACTS_QUEUED_MAX);
+    let teller = Teller(sender);
+    let (asks, asked) = tokio::sync::mpsc::channel(ASKS_QUEUED_MAX);
+    let feed = Arc::new(Feed::new());
+    let (ledger, writer) = open_ledger(config)?;
+    // The owner is made on its own thread, and never leaves it.
+    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
+    let owner = move || new_owner(&owned, told, kept, asks).run(&news);
+    let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
+    let exits = Exits::start(teller.clone())?;
+    let poll = Arc::new(gpu::Poll::default());
+    poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
+    let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
+    tokio::spawn(containers::watch(connect, teller.clone(), asked));
+    tokio::spawn(overrides::watch(config.state_dir.clone(), teller.clone()));
+    let routes = server::routes(Desk { teller: teller.clone(), ledger: ledger.clone(), feed });
+    let http_routes = routes.clone();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    if let Some(http) = http {
+        tokio::spawn(async move { axum::serve(http, http_routes).await });
+    }
+    notify::tell("READY=1");
+    eprintln!("notice: the agent of {} runs; ask it at {}", config.node, config.socket.display());
+    if config.policy != "none" {
+        eprintln!("notice: policy {} is chosen; this version only watches and holds nothing", config.policy);
+    }
+    wait_for_the_end(config, &reread, &teller, &poll, &ledger).await?;
+    notify::tell("STOPPING=1");
+    poll.stop.store(true, Ordering::Relaxed);
+    teller.tell_soon(Told::Stop).await;
+    let _ = owner.join();
+    ledger.stop(writer);
+    let _ = std::fs::remove_file(&config.socket);
+    // The poller may be in the middle of a wait of seconds, or inside a driver that hangs: it is left to the end of the process.
+    drop(looking);
+    eprintln!("notice: the agent of {} has stopped", config.node);
+    Ok(())
+}
+
+/// Waits for SIGTERM or SIGINT; SIGHUP reads the configuration anew.
+async fn wait_for_the_end(
+    config: &Config,
+    reread: &Reread,
+    teller: &Teller,
+    poll: &gpu::Poll,
+    ledger: &Ledger,
+) -> Result<(), Failed> {
+    let (mut terminate, mut interrupt, mut hangup) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => match reread() {
+                Ok(new) => {
+                    poll.period_us.store(new.poll.as_micros() as u64, Ordering::Relaxed);
+                    ledger.retain(new.ledger);
+                    say_what_needs_a_restart(config, &new);
+                    teller.tell_soon(Told::Config(Box::new(new))).await;
+                    eprintln!("notice: the configuration was read again");
+                }
+                Err(wrong) => eprintln!("warning: the configuration stays as it was: {wrong}"),
+            },
+        }
+    }
+}
+
+fn say_what_needs_a_restart(old: &Config, new: &Config) {
+    let places = |config: &Config| {
+        let Config { driver, socket, http, state_dir, table, node, .. } = config.clone();
+        (driver, socket, http, state_dir, table, node)
+    };
+    if places(old) != places(new) {
+        eprintln!(
+            "warning: a new driver, socket, http, state_dir, table or node counts after a restart only"
+        );
+    }
+}
+
+fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
+    // A folder that cannot be made is the ledger's to report: it then keeps to memory.
+    let _ = std::fs::create_dir_all(&config.state_dir);
+    Ok(Ledger::start(config.state_dir.join("ledger.db"), config.ledger)?)
+}
+
+fn new_owner(
+    config: &Config,
+    feed: Arc<Feed>,
+    ledger: Ledger,
+    asks: tokio::sync::mpsc::Sender<String>,
+) -> Owner {
+    let table = Table::open(&config.table);
+    if let Err(error) = &table {
+        let path = config.table.display();
+        eprintln!("warning: the task table {path} cannot be written, and the agent goes on without: {error}");
+    }
+    Owner {
+        node: config.node.clone(),
+        policy: config.policy.clone(),
+        since_us: clock::wall_now_us(),
+        // Without an actuator, a policy would ask for holds that never come.
+        scheduler: Scheduler::new(Settings::default(), Box::new(sched::policy::None)),
+        registry: Registry::new(config.manage_all),
+        gpus: BTreeMap::new(),
+        nvml: None,
+        docker: false,
+        starts_us: HashMap::new(),
+        latest: BTreeMap::new(),
+        feed,
+        ledger,
+        table: table.ok(),
+        actuator: Box::new(OnlyWatch),
+        asks,
+    }
+}
+
+/// Binds the socket. One that a dead agent left behind is replaced; a live agent's is not.
+async fn listen(path: &Path) -> Result<UnixListener, Failed> {
+    let failed = |error| Failed::Socket(path.display().to_string(), error);
+    if UnixStream::connect(path).await.is_ok() {
+        return Err(Failed::Running(path.display().to_string()));
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
+    // Without the group only root may ask, which is no failure.
+    if let Some(group) = group_id(&std::fs::read_to_string("/etc/group").unwrap_or_default()) {
+        let _ = chown(path, None, Some(group));
+    }
+    Ok(listener)
+}
+
+/// The number of the group `leeway` in `/etc/group`.
+fn group_id(groups: &str) -> Option<u32> {
+    let line = groups.lines().find(|line| line.split(':').next() == Some(SOCKET_GROUP))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
+/// Whether this is the first pid namespace of the kernel, whose inode is fixed.
+pub(crate) fn in_host_pid_namespace() -> bool {
+    const FIRST: &str = "pid:[4026531836]";
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(FIRST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_is_found_by_its_whole_name() {
+        let groups = "root:x:0:\nleeway-dev:x:7:\nleeway:x:998:ann,bob\n";
+        assert_eq!(group_id(groups), Some(998));
+        assert_eq!(group_id("root:x:0:\n"), None);
+    }
+}

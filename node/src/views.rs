@@ -1,0 +1,242 @@
+//! What is known, in the words and shapes that leave the process.
+
+use crate::clock;
+use crate::ledger::Row;
+use crate::owner::Owner;
+use crate::terms;
+use sched::node::{Float, report, residents};
+use sched::task::Grip;
+use sched::{Event, Finished, Instant, Span, Task, TaskId};
+use tokio::sync::oneshot::Sender;
+use wire::agent::{ContainerLine, EventLine, GpuLine, Live, NodeLine, State, TaskLine};
+use wire::table::{TableTask, padded};
+
+/// What somebody wants to know, and where the answer goes.
+#[derive(Debug)]
+pub enum Question {
+    /// The tasks that run.
+    Tasks(Sender<Vec<TaskLine>>),
+    /// The containers.
+    Containers(Sender<Vec<ContainerLine>>),
+    /// The machine.
+    Node(Sender<NodeLine>),
+}
+
+/// Answers. Somebody who has gone away meanwhile needs none.
+pub(crate) fn answer(owner: &Owner, question: Question) {
+    match question {
+        Question::Tasks(to) => drop(to.send(running(owner).iter().map(Row::line).collect())),
+        Question::Containers(to) => drop(to.send(containers(owner))),
+        Question::Node(to) => drop(to.send(node(owner))),
+    }
+}
+
+/// A finished task, as the ledger keeps it.
+pub(crate) fn finished(owner: &Owner, finished: &Finished) -> Row {
+    let known = finished.container.and_then(|number| owner.registry.get(number));
+    let start_us = start_us(owner, finished.task, finished.start);
+    Row {
+        container: known.map(|known| known.id.clone()),
+        name: known.map(|known| known.name.clone()),
+        pid: finished.process.pid,
+        gpu: finished.gpu.0,
+        mode: known.and_then(|known| known.terms).map(|terms| terms::told(terms.mode)).unwrap_or_default(),
+        start_us,
+        end_us: Some(start_us + finished.end.since(finished.start).as_micros()),
+        now_us: 0,
+        deadline_us: finished.deadline.map(|deadline| deadline.span().as_micros()),
+        held_us: finished.waited.as_micros(),
+        held: false,
+        gpu_memory_bytes: finished.memory_peak,
+        core_permille: finished.core_permille,
+        approximate: finished.approximate,
+    }
+}
+
+fn running(owner: &Owner) -> Vec<Row> {
+    let now = clock::now();
+    owner.scheduler.tracker().tasks().filter(|task| !task.over).map(|task| row(owner, task, now)).collect()
+}
+
+fn row(owner: &Owner, task: &Task, now: Instant) -> Row {
+    let known = task.container.and_then(|number| owner.registry.get(number));
+    let start_us = start_us(owner, task.id, task.start);
+    Row {
+        container: known.map(|known| known.id.clone()),
+        name: known.map(|known| known.name.clone()),
+        pid: task.process.pid,
+        gpu: task.gpu.0,
+        mode: terms::told(task.mode),
+        start_us,
+        end_us: None,
+        now_us: start_us + now.since(task.start).as_micros(),
+        deadline_us: task.deadline.map(|deadline| deadline.span().as_micros()),
+        held_us: task.waited(now).as_micros(),
+        held: task.stopped_since.is_some(),
+        gpu_memory_bytes: task.memory_peak,
+        core_permille: task.core_permille,
+        approximate: task.approximate,
+    }
+}
+
+fn start_us(owner: &Owner, task: TaskId, start: Instant) -> i64 {
+    owner.starts_us.get(&task).copied().unwrap_or_else(|| clock::wall_us(start))
+}
+
+/// The table: what runs, then the latest finished task of each container.
+pub(crate) fn table(owner: &Owner) -> Vec<TableTask> {
+    let running = running(owner);
+    running.iter().map(in_table).chain(owner.latest.values().copied()).collect()
+}
+
+/// A task as the table has it. What changes all the time, its float, is the reader's to compute.
+pub(crate) fn in_table(row: &Row) -> TableTask {
+    TableTask {
+        container: padded(row.container.as_deref().unwrap_or_default()),
+        name: padded(row.name.as_deref().unwrap_or_default()),
+        pid: row.pid,
+        gpu: row.gpu,
+        mode: row.mode,
+        approximate: row.approximate,
+        held: row.held,
+        hit: row.hit(),
+        start_us: row.start_us,
+        end_us: row.end_us,
+        deadline_us: row.deadline_us,
+        // While it stands, this would change with every look.
+        held_us: if row.held { 0 } else { row.held_us },
+        gpu_memory_bytes: row.gpu_memory_bytes,
+        core_permille: row.core_permille,
+    }
+}
+
+fn containers(owner: &Owner) -> Vec<ContainerLine> {
+    let now = clock::now();
+    let tracker = owner.scheduler.tracker();
+    let line = |known: &crate::registry::Known| {
+        let tasks: Vec<&Task> =
+            tracker.tasks().filter(|task| task.container == Some(known.number) && !task.over).collect();
+        let about = tracker.container(known.number);
+        let state = match () {
+            () if about.is_some_and(|about| about.paused) => State::Frozen,
+            () if tasks.is_empty() => State::Idle,
+            () if tasks.iter().all(|task| matches!(task.grip, Grip::Held(_))) => State::Held,
+            () => State::Running,
+        };
+        let least = tasks.iter().filter_map(|task| task.float(now)).min();
+        let float = if tasks.is_empty() { about.and_then(|about| about.latest_float) } else { least };
+        let live = Live {
+            gpu: about.and_then(|about| about.gpu).map(|gpu| gpu.0),
+            state,
+            float_us: float.map(Span::as_micros),
+            hits: about.map_or(0, |about| about.hits),
+            misses: about.map_or(0, |about| about.misses),
+        };
+        let terms = known.terms.unwrap_or(sched::Terms::UNMANAGED);
+        ContainerLine {
+            id: known.id.clone(),
+            name: known.name.clone(),
+            deadline_us: terms.deadline.map(|deadline| deadline.span().as_micros()),
+            mode: terms::told(terms.mode),
+            managed: terms.managed,
+            tasks: tasks.len(),
+            live,
+        }
+    };
+    owner.registry.all().map(line).collect()
+}
+
+fn node(owner: &Owner) -> NodeLine {
+    let tracker = owner.scheduler.tracker();
+    let gpus = owner.gpus.iter().map(|(gpu, known)| {
+        let reading = tracker.gpu(*gpu).and_then(|gpu| gpu.reading).map(|(_, reading)| reading);
+        let told = reading.map(|reading| report(0, &reading, &residents(tracker, *gpu)));
+        GpuLine {
+            gpu: gpu.0,
+            name: known.found.name.clone(),
+            uuid: known.found.uuid.clone(),
+            mig: known.found.mig.clone(),
+            lost: known.lost,
+            memory_total_bytes: reading.map_or(0, |reading| reading.memory_total),
+            memory_used_bytes: reading.map_or(0, |reading| reading.memory_used),
+            core_ratio: reading.map_or(0.0, |reading| f64::from(reading.core_permille) / 1000.0),
+            provisionable: !known.lost && told.is_some_and(|told| told.state.provisionable_when_busy()),
+            float_us: told.and_then(|told| match told.float_least {
+                Float::Limited(span) => Some(span.as_micros()),
+                Float::Unlimited => None,
+            }),
+            tasks: tracker.tasks_on(*gpu).filter(|task| !task.over).count(),
+        }
+    });
+    NodeLine {
+        node: owner.node.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        since: clock::rfc3339(owner.since_us),
+        tier: if owner.nvml.is_some() { "polling" } else { "none" }.to_owned(),
+        error_us: owner.nvml.map_or(0, |period| period.as_micros() as i64),
+        policy: owner.policy.clone(),
+        docker: owner.docker,
+        gpus: gpus.collect(),
+    }
+}
+
+/// An event, as people are told. What was no task after all is not worth a word.
+pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
+    let tracker = owner.scheduler.tracker();
+    let name_of = |id: TaskId| {
+        let container = tracker.task(id).and_then(|task| task.container);
+        let known = container.and_then(|number| owner.registry.get(number));
+        known.map_or_else(|| format!("task {}", id.0), |known| known.name.clone())
+    };
+    let why = |because: &Option<sched::Reason>| {
+        because.map_or_else(|| "for no reason that is known".to_owned(), |reason| reason.words(name_of))
+    };
+    let (what, id, at, reason) = match event {
+        Event::Started { task, at } => {
+            let task_known = tracker.task(*task);
+            let gpu = task_known.map_or_else(String::new, |task| format!(" on GPU {}", task.gpu.0));
+            let seen = task_known.is_some_and(|task| task.approximate);
+            let words = if seen { "a task was found running" } else { "a task started" };
+            ("started", *task, *at, format!("{words}{gpu}"))
+        }
+        Event::Missed { task, at } => {
+            let deadline = tracker.task(*task).and_then(|task| task.deadline);
+            let words = deadline.map_or_else(String::new, |deadline| format!(" of {}", deadline.span()));
+            ("missed", *task, *at, format!("its deadline{words} passed"))
+        }
+        Event::Held { task, at, because } => ("held", *task, *at, why(because)),
+        Event::Released { task, at, because, .. } => ("released", *task, *at, why(because)),
+        Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
+        Event::Forgotten { .. } => return None,
+    };
+    let (container, process, gpu) = match event {
+        Event::Finished(finished) => (finished.container, Some(finished.process), Some(finished.gpu)),
+        _ => {
+            let task = tracker.task(id);
+            (task.and_then(|task| task.container), task.map(|task| task.process), task.map(|task| task.gpu))
+        }
+    };
+    let known = container.and_then(|number| owner.registry.get(number));
+    let at_us = clock::wall_us(at);
+    let line = EventLine {
+        time: clock::rfc3339(at_us),
+        event: what.to_owned(),
+        container: known.map(|known| known.id.clone()),
+        name: known.map(|known| known.name.clone()),
+        node: owner.node.clone(),
+        reason,
+        pid: process.map(|process| process.pid),
+        gpu: gpu.map(|gpu| gpu.0),
+    };
+    Some((at_us, line))
+}
+
+/// How a task went, as a sentence.
+fn outcome(finished: &Finished) -> String {
+    let took = finished.end.since(finished.start);
+    match finished.float {
+        None => format!("it took {took}; it has no deadline"),
+        Some(float) if float >= Span::ZERO => format!("it took {took}, {float} before its deadline"),
+        Some(float) => format!("it took {took}, {} after its deadline", -float),
+    }
+}

@@ -1,0 +1,11 @@
+//! The agent against real Docker containers on a simulated GPU: what it records is what the programs and their parents saw.
+
+#[path = "../docker/daemon.rs"]
+#[expect(dead_code, reason = "the Docker tests use more of it")]
+mod daemon;
+
+mod scene;
+
+mod faults;
+mod restarts;
+mod tracking;

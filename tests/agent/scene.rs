@@ -1,0 +1,183 @@
+//! A machine for a test: a Docker daemon, a simulated GPU and an agent, each the test's own.
+
+use crate::daemon::{Daemon, IMAGE, folder, leeway_program, output, stdout};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a state may take to come about on a machine with other work to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often to look whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A process that ends with the test.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal);
+    }
+
+    /// Ends it in an orderly way.
+    pub(crate) fn stop(mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        assert!(self.0.wait().expect("an end").success());
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Everything a test needs. The daemon is shared; names and places are not.
+pub(crate) struct Scene {
+    pub(crate) daemon: &'static Daemon,
+    pub(crate) places: TempDir,
+    _gpu: Option<Running>,
+}
+
+impl Scene {
+    /// A machine with that many GPUs, which NVML lists at once.
+    pub(crate) fn new(daemon: &'static Daemon, gpus: usize) -> Self {
+        let places = folder();
+        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus));
+        Self { daemon, places, _gpu: gpu }
+    }
+
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.places.path().join(name)
+    }
+
+    /// `leeway WORDS`, with this machine's places.
+    pub(crate) fn leeway<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = self.daemon.leeway(words);
+        command.env("LEEWAY_STATE_DIR", self.place("state"));
+        command.env("LEEWAY_RUN_DIR", self.place("run")).env("LEEWAY_SOCKET", self.place("run/agent.sock"));
+        command.env("LEEWAY_TABLE", self.place("table")).env("LEEWAY_CONFIG", self.config());
+        command
+    }
+
+    /// The configuration file; empty unless the test wrote one.
+    pub(crate) fn config(&self) -> PathBuf {
+        let file = self.place("leeway.toml");
+        if !file.exists() {
+            std::fs::write(&file, "").expect("an empty file");
+        }
+        file
+    }
+
+    /// Starts the agent, and waits until it answers and has heard of Docker.
+    pub(crate) fn agent(&self) -> Running {
+        let agent = self.agent_unready(&[]);
+        eventually("an agent that sees GPU and Docker", || {
+            let node = self.node()?;
+            (node["tier"] == "polling" && node["docker"] == true).then_some(())
+        });
+        agent
+    }
+
+    /// Starts the agent, whatever comes of it. What it says goes to `agent.log`.
+    pub(crate) fn agent_unready(&self, words: &[&str]) -> Running {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.place("agent.log"));
+        let mut command = self.leeway(["agent"]);
+        command.arg("--driver").arg(self.place("gpu")).args(words);
+        Running(command.stderr(log.expect("a log")).spawn().expect("an agent"))
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.place("agent.log")).unwrap_or_default()
+    }
+
+    pub(crate) fn node(&self) -> Option<Value> {
+        wire::client::get(&self.place("run/agent.sock"), "/v1/node").ok()
+    }
+
+    /// Starts a container on a GPU; its id.
+    pub(crate) fn start(&self, gpu: usize, options: &[&str], words: &[&str]) -> String {
+        let gpu = gpu.to_string();
+        let mounts =
+            output(self.leeway(["gpu", "options", "--device", &gpu, "--dir"]).arg(self.place("gpu")));
+        let mounts = stdout(&mounts);
+        let words =
+            [&["run", "-d"], options, &mounts.split(' ').collect::<Vec<_>>(), &[IMAGE], words].concat();
+        stdout(&output(&mut self.leeway(words)))
+    }
+
+    /// The tasks of a container, as `leeway tasks --json` prints them.
+    pub(crate) fn tasks(&self, container: &str) -> Vec<Value> {
+        lines(&stdout(&output(&mut self.leeway(["tasks", "--json", container]))))
+    }
+
+    /// The tasks of a container, once there are that many and all have ended.
+    pub(crate) fn finished(&self, container: &str, count: usize) -> Vec<Value> {
+        eventually(&format!("{count} finished tasks of {container}"), || {
+            let tasks = self.tasks(container);
+            (tasks.len() == count && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+        })
+    }
+
+    /// The one running task of a container.
+    pub(crate) fn running(&self, container: &str) -> Value {
+        eventually(&format!("a running task of {container}"), || {
+            self.tasks(container).into_iter().find(|task| task["end"].is_null())
+        })
+    }
+
+    /// What a container printed, as JSON, once it has ended; and when Docker saw it end.
+    pub(crate) fn outcome(&self, container: &str) -> (Vec<Value>, f64) {
+        output(&mut self.daemon.docker(["wait", container]));
+        let printed = output(&mut self.daemon.docker(["logs", container]));
+        let format = "{{.State.FinishedAt}}";
+        let ended = output(&mut self.daemon.docker(["inspect", "--format", format, container]));
+        (lines(&stdout(&printed)), seconds(&stdout(&ended).into()))
+    }
+
+    pub(crate) fn remove(&self, container: &str) {
+        output(&mut self.daemon.docker(["rm", "-f", container]));
+    }
+}
+
+/// Starts a simulated GPU, and waits until it is ready.
+pub(crate) fn simulate(folder: &Path, gpus: usize) -> Running {
+    let mut command = Command::new(leeway_program());
+    command.args(["gpu", "simulate", "--listed-after-ms", "0", "--devices", &gpus.to_string(), "--dir"]);
+    let mut child = command.arg(folder).stdout(Stdio::piped()).spawn().expect("a simulated GPU");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert!(line.starts_with("ready"), "{line}");
+    Running(child)
+}
+
+/// Looks again and again until there is something to see.
+pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what}");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Seconds since 1970 of a time in JSON: a number, or RFC 3339.
+pub(crate) fn seconds(time: &Value) -> f64 {
+    time.as_f64().unwrap_or_else(|| {
+        let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+        time.as_microsecond() as f64 / 1e6
+    })
+}

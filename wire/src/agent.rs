@@ -1,0 +1,199 @@
+//! What the agent says over its socket: one JSON object per task, event, container and node.
+
+use crate::labels::Mode;
+use serde::{Deserialize, Serialize};
+
+/// The places of an agent when nobody says otherwise.
+pub const SOCKET: &str = "/run/leeway/agent.sock";
+
+/// One task, running or finished: `tasks --json`, one object a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskLine {
+    /// The container's full id; null for a process outside any container.
+    pub container: Option<String>,
+    /// The container's name; null for a process outside any container.
+    pub name: Option<String>,
+    /// The process, as the host sees it.
+    pub pid: u32,
+    /// The GPU, by index.
+    pub gpu: u16,
+    /// What delimits the task.
+    pub mode: Mode,
+    /// When it started, as RFC 3339.
+    pub start: String,
+    /// When it ended; null while it runs.
+    pub end: Option<String>,
+    /// How long it took, or has taken so far.
+    pub run_us: i64,
+    /// How long it may take; null if it has no deadline.
+    pub deadline_us: Option<i64>,
+    /// What is left of that, or was left at the end; negative once missed.
+    pub float_us: Option<i64>,
+    /// Whether it made its deadline; null while it runs in time, and without a deadline.
+    pub hit: Option<bool>,
+    /// How long holds kept it standing.
+    pub held_us: i64,
+    /// The most GPU memory it had, its context not counted.
+    pub gpu_memory_bytes: u64,
+    /// The most of the GPU's core it was seen to use, from 0 to 1.
+    pub gpu_core_ratio: f64,
+    /// Its start was not seen.
+    pub approximate: bool,
+}
+
+/// One piece of news: `events --json`, one object a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventLine {
+    /// When it happened, as RFC 3339.
+    pub time: String,
+    /// What happened: `started`, `missed`, `finished`, …
+    pub event: String,
+    /// The container's full id; null for a process outside any container.
+    pub container: Option<String>,
+    /// The container's name.
+    pub name: Option<String>,
+    /// The node it happened on.
+    pub node: String,
+    /// Why, as a sentence.
+    pub reason: String,
+    /// The process, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pid: Option<u32>,
+    /// The GPU, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gpu: Option<u16>,
+}
+
+/// What a container does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It has no task.
+    Idle,
+    /// A task of it runs.
+    Running,
+    /// Its tasks are kept from submitting more GPU work.
+    Held,
+    /// It is stopped as a whole.
+    Frozen,
+    /// Its GPU memory is in host memory.
+    Swapped,
+}
+
+impl State {
+    /// Its name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Idle => "idle",
+            State::Running => "running",
+            State::Held => "held",
+            State::Frozen => "frozen",
+            State::Swapped => "swapped",
+        }
+    }
+}
+
+/// The part of a container that only an agent knows; `ps --json` has the same keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// The GPU its latest task used; null before its first.
+    pub gpu: Option<u16>,
+    /// What it does now.
+    pub state: State,
+    /// The least float of its running tasks, else the float of its latest finished one.
+    pub float_us: Option<i64>,
+    /// Finished tasks that made their deadline, since the agent knows the container.
+    pub hits: u64,
+    /// Finished tasks that did not.
+    pub misses: u64,
+}
+
+/// One container: `/v1/containers`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContainerLine {
+    /// The full id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The deadline that counts now, override or label.
+    pub deadline_us: Option<i64>,
+    /// What delimits its tasks.
+    pub mode: Mode,
+    /// Whether it may be touched at all.
+    pub managed: bool,
+    /// Tasks that run now.
+    pub tasks: usize,
+    /// What only an agent knows.
+    #[serde(flatten)]
+    pub live: Live,
+}
+
+/// The machine: `/v1/node`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeLine {
+    /// Its name.
+    pub node: String,
+    /// The agent's version.
+    pub version: String,
+    /// When the agent started.
+    pub since: String,
+    /// How tasks are seen: `probes`, `polling` or `none`.
+    pub tier: String,
+    /// How far a start or an end may be off behind NVML, in this tier.
+    pub error_us: i64,
+    /// The policy that runs.
+    pub policy: String,
+    /// Whether Docker answers.
+    pub docker: bool,
+    /// Its GPUs.
+    pub gpus: Vec<GpuLine>,
+}
+
+/// One GPU of the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GpuLine {
+    /// Its index.
+    pub gpu: u16,
+    /// The vendor's name for it.
+    pub name: String,
+    /// The vendor's id of it.
+    pub uuid: String,
+    /// The ids of its MIG devices, where it is divided.
+    pub mig: Vec<String>,
+    /// It does not answer any more.
+    pub lost: bool,
+    /// GPU memory there is.
+    pub memory_total_bytes: u64,
+    /// GPU memory in use, by anyone.
+    pub memory_used_bytes: u64,
+    /// Share of the last 200 ms or so in which some kernel ran, from 0 to 1.
+    pub core_ratio: f64,
+    /// Whether it takes another container.
+    pub provisionable: bool,
+    /// The least of (deadline − forecast) over its containers; null: unlimited.
+    pub float_us: Option<i64>,
+    /// Tasks that run now.
+    pub tasks: usize,
+}
+
+/// One thing that was looked at: `doctor --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What.
+    pub name: String,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do about it; null where there is nothing to do.
+    pub help: Option<String>,
+}
+
+/// What this machine can do: `doctor --json`, one object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doctor {
+    /// How tasks will be seen: `probes`, `polling` or `none`.
+    pub tier: String,
+    /// What was looked at.
+    pub checks: Vec<Check>,
+}
