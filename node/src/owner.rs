@@ -132,7 +132,9 @@ impl Owner {
 
     fn tell_terms(&mut self, at: Instant, number: ContainerId) {
         if let Some(terms) = self.registry.new_terms(number) {
-            self.learn(at, Fact::Container { container: number, terms });
+            let known = self.scheduler.tracker().container(number);
+            let paused = known.is_some_and(|container| container.paused);
+            self.learn(at, Fact::Container { container: number, terms, paused });
         }
     }
 

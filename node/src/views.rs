@@ -55,7 +55,7 @@ pub(crate) fn finished(owner: &Owner, finished: &Finished) -> Row {
 
 fn running(owner: &Owner) -> Vec<Row> {
     let now = clock::now();
-    owner.scheduler.tracker().tasks().filter(|task| !task.over).map(|task| row(owner, task, now)).collect()
+    owner.scheduler.tracker().tasks().filter(|task| !task.dormant).map(|task| row(owner, task, now)).collect()
 }
 
 fn row(owner: &Owner, task: &Task, now: Instant) -> Row {
@@ -115,7 +115,7 @@ fn containers(owner: &Owner) -> Vec<ContainerLine> {
     let tracker = owner.scheduler.tracker();
     let line = |known: &crate::registry::Known| {
         let tasks: Vec<&Task> =
-            tracker.tasks().filter(|task| task.container == Some(known.number) && !task.over).collect();
+            tracker.tasks().filter(|task| task.container == Some(known.number) && !task.dormant).collect();
         let about = tracker.container(known.number);
         let state = match () {
             () if about.is_some_and(|about| about.paused) => State::Frozen,
@@ -165,7 +165,7 @@ fn node(owner: &Owner) -> NodeLine {
                 Float::Limited(span) => Some(span.as_micros()),
                 Float::Unlimited => None,
             }),
-            tasks: tracker.tasks_on(*gpu).filter(|task| !task.over).count(),
+            tasks: tracker.tasks_on(*gpu).filter(|task| !task.dormant).count(),
         }
     });
     NodeLine {

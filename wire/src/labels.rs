@@ -25,6 +25,9 @@ pub const MANAGE: &str = "leeway.manage";
 /// Every label that starts so is ours.
 pub const PREFIX: &str = "leeway.";
 
+/// Every label there is.
+pub const ALL: [&str; 8] = [DEADLINE, TASK, EXPECT, GPU_MEMORY, HOLD_MAX, SWAP, MIGRATE, MANAGE];
+
 /// What delimits a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -72,6 +72,13 @@ impl Container {
             durations.into_iter().filter_map(|label| complaint(label, wrong_duration(label))).collect();
         complaints.extend(complaint(labels::TASK, wrong_mode()));
         complaints.extend(complaint(labels::GPU_MEMORY, wrong_size()));
+        let given = self.summary.labels.iter().flatten().map(|(label, _)| label.as_str());
+        let unknown = given.filter(|label| label.starts_with("leeway.") && !labels::ALL.contains(label));
+        complaints.extend(
+            unknown.filter_map(|label| {
+                complaint(label, Some(format!("Leeway knows {}", labels::ALL.join(", "))))
+            }),
+        );
         complaints
     }
 }

@@ -80,7 +80,9 @@ fn verdict(task: &TaskOutcome) -> String {
         _ if task.failed => painted(31, "failed".to_owned()),
         None => String::new(),
         Some(_) if task.requests_missed == Some(0) => painted(32, "every request in time".to_owned()),
-        Some(_) if let Some(missed) = task.requests_missed => painted(31, format!("{missed} requests missed")),
+        Some(_) if let Some(missed) = task.requests_missed => {
+            painted(31, format!("{missed} requests missed"))
+        }
         Some(float) if float < Span::ZERO => painted(31, format!("missed by {}", -float)),
         Some(float) => painted(32, format!("{float} float")),
     }
