@@ -114,7 +114,7 @@ fn what_a_process_queued_is_done_though_it_never_asks_again() {
 fn streams_share_a_turn_and_the_default_stream_waits_for_all() {
     let mut story = Story::with_processes(&[7]);
     let (one, two) = (stream_on(0, 20), stream_on(0, 21));
-    let aside = stream_on(0, 22 | NON_BLOCKING);
+    let aside = stream_on(0, 0x22 | NON_BLOCKING);
     story.kernel(7, one, 10);
     story.kernel(7, two, 10);
     story.kernel(7, 0, 10);
