@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_moment_has_six_decimals() {
-        let moment = Moment(UNIX_EPOCH + Duration::from_micros(1_794_735_640_500_000));
+        let moment = Moment(UNIX_EPOCH + Duration::from_millis(1_794_735_640_500));
         assert_eq!(serde_json::to_string(&moment).unwrap(), "1794735640.500000");
     }
 }
