@@ -18,7 +18,10 @@ impl Driver {
     fn call(&self, name: &str, pid: u32) -> u32 {
         // SAFETY: these calls take a pid and a pointer to arguments, which may be null.
         unsafe {
-            let call = self.0.get::<unsafe extern "C" fn(i32, *const c_void) -> u32>(name).unwrap();
+            let call = self
+                .0
+                .get::<unsafe extern "C" fn(i32, *const c_void) -> u32>(name)
+                .expect("a call of the driver");
             call(pid as i32, std::ptr::null())
         }
     }
@@ -28,7 +31,8 @@ impl Driver {
         // SAFETY: the call takes a pid and a pointer to room for the state.
         unsafe {
             let name = "cuCheckpointProcessGetState";
-            let call = self.0.get::<unsafe extern "C" fn(i32, *mut u32) -> u32>(name).unwrap();
+            let call =
+                self.0.get::<unsafe extern "C" fn(i32, *mut u32) -> u32>(name).expect("a call of the driver");
             assert_eq!(call(pid as i32, &raw mut state), 0);
         }
         state
@@ -44,7 +48,7 @@ fn a_process_is_swapped_out_and_in_and_keeps_its_data() {
     let driver = Driver(unsafe { Library::new(machine.dir().join("libcuda.so.1")) }.unwrap());
     let holder = machine.work(&["hold", "--memory", "256MiB", "--for", "2s"]).spawn().unwrap();
     let pid = holder.id();
-    in_the_end("the memory is taken", || device.memory_info().unwrap().used > 700 << 20);
+    in_the_end("the memory is taken", || device.memory_info().unwrap().used > 600 << 20);
     assert_eq!(driver.state(pid), RUNNING);
     assert_eq!(driver.call("cuCheckpointProcessLock", pid), 0);
     assert_eq!(driver.state(pid), LOCKED);
@@ -67,7 +71,7 @@ fn a_stopped_process_can_be_locked_but_its_memory_moves_only_when_it_runs() {
     let driver = Driver(unsafe { Library::new(machine.dir().join("libcuda.so.1")) }.unwrap());
     let holder = machine.work(&["hold", "--memory", "1MiB", "--for", "1s"]).spawn().unwrap();
     let pid = holder.id();
-    in_the_end("the memory is taken", || device.memory_info().unwrap().used > 506 << 20);
+    in_the_end("the memory is taken", || device.memory_info().unwrap().used > 400 << 20);
     signal(&holder, Signal::STOP);
     assert_eq!(driver.call("cuCheckpointProcessLock", pid), 0);
     std::thread::scope(|scope| {

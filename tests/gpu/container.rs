@@ -12,8 +12,8 @@ fn empty_image(daemon: &daemon::Daemon) -> &'static str {
         let folder = daemon::folder();
         let archive = folder.path().join("empty.tar");
         // Two blocks of zeros are the end of an archive, and here its beginning, too.
-        std::fs::write(&archive, [0; 10_240]).unwrap();
-        output(&mut daemon.docker(["import", archive.to_str().unwrap(), "leeway-empty"]));
+        std::fs::write(&archive, [0; 10_240]).expect("an archive");
+        output(&mut daemon.docker(["import", archive.to_str().expect("a path"), "leeway-empty"]));
     });
     "leeway-empty"
 }

@@ -27,10 +27,10 @@ impl Machine {
     pub(crate) fn start(words: &[&str]) -> Self {
         let folder = folder();
         let dir = folder.path().join("gpu0");
-        let mut command = leeway(&["gpu", "simulate", "--dir", dir.to_str().unwrap()]);
+        let mut command = leeway(&["gpu", "simulate", "--dir", dir.to_str().expect("a path")]);
         let mut device = command.args(words).stdout(Stdio::piped()).spawn().expect("the simulated GPU");
         let mut line = String::new();
-        BufReader::new(device.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(device.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
         assert!(line.starts_with("ready: "), "{line}");
         Self { device, _folder: folder, dir }
     }
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     pub(crate) fn dir_text(&self) -> &str {
-        self.dir.to_str().unwrap()
+        self.dir.to_str().expect("a path")
     }
 
     /// `leeway work WORDS --json` on this GPU.
@@ -67,7 +67,7 @@ impl Machine {
     /// Ends it, and waits until it is gone.
     pub(crate) fn end(&mut self) {
         signal(&self.device, Signal::TERM);
-        assert!(self.device.wait().unwrap().success());
+        assert!(self.device.wait().expect("its end").success());
     }
 }
 
@@ -88,7 +88,7 @@ fn leeway(words: &[&str]) -> Command {
 
 /// Waits for a program that must succeed, and reads what it printed.
 pub(crate) fn report(program: Child) -> Value {
-    let output = program.wait_with_output().unwrap();
+    let output = program.wait_with_output().expect("its end");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(report["ok"], true, "{report}");
@@ -97,16 +97,16 @@ pub(crate) fn report(program: Child) -> Value {
 
 /// Runs a program that must succeed.
 pub(crate) fn done(mut program: Command) -> Value {
-    report(program.spawn().unwrap())
+    report(program.spawn().expect("a program"))
 }
 
 /// Seconds from one phase of a program to another.
 pub(crate) fn span(report: &Value, from: &str, to: &str) -> f64 {
-    report[to].as_f64().unwrap() - report[from].as_f64().unwrap()
+    report[to].as_f64().expect("a time") - report[from].as_f64().expect("a time")
 }
 
 pub(crate) fn signal(program: &Child, signal: Signal) {
-    kill_process(Pid::from_child(program), signal).unwrap();
+    kill_process(Pid::from_child(program), signal).expect("a signal sent");
 }
 
 /// Waits until something holds that must hold in the end.

@@ -9,6 +9,7 @@
 mod daemon;
 mod machine;
 
+mod calls;
 mod checkpoint;
 mod container;
 mod folder;

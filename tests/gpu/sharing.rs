@@ -10,7 +10,7 @@ fn two_processes_take_turns_and_lose_an_eighth() {
     in_one_of(2.0..2.6, || {
         let alone = rate(done(machine.work(&words)));
         let [one, two] = [0, 1].map(|_| machine.work(&words).spawn().unwrap());
-        let shared = (rate(report(one)) + rate(report(two))) / 2.0;
+        let shared = f64::midpoint(rate(report(one)), rate(report(two)));
         alone / shared
     });
 }

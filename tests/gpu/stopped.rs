@@ -19,7 +19,7 @@ fn a_stopped_client_blocks_nobody_and_its_queue_drains() {
             done(machine.work(&["serve", "--requests", "3", "--kernel-us", "10000", "--every", "20ms"]));
         let requests = report["requests"].as_array().unwrap();
         let spans = requests.iter().map(|request| crate::machine::span(request, "start", "end") * 1e3);
-        spans.fold(0.0, f64::max)
+        spans.fold(f64::INFINITY, f64::min)
     };
     in_one_of(10.0..13.0, latency);
     signal(&stopped, Signal::CONT);

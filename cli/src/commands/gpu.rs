@@ -112,8 +112,10 @@ impl Simulate {
         let mut folder = Folder::open(&self.dir).with_context(doing)?;
         let server = Server::open(folder.path(), settings).with_context(doing)?;
         folder.fill().with_context(doing)?;
-        let (devices, path) = (self.devices, folder.path().display());
-        println!("ready: {devices} simulated GPU(s) of {} MiB in {path}", self.memory >> 20);
+        let gpus = if self.devices == 1 { "GPU" } else { "GPUs" };
+        let (devices, mebibytes, path) = (self.devices, self.memory >> 20, folder.path().display());
+        let ready = format!("ready: {devices} simulated {gpus} of {mebibytes} MiB in {path}\n");
+        super::print_all(ready.as_bytes())?;
         std::io::stdout().flush().with_context(doing)?;
         server.run(ended.as_fd()).with_context(doing)
     }

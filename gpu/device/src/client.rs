@@ -4,6 +4,7 @@ use crate::message::{REPLY_WORDS_MAX, REQUEST_WORDS_MAX, Request, to_words};
 use crate::{FOLDER_IN_CONTAINER, SOCKET};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ const SMALL_REPLY_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
+    /// Kept from one list to the next: a monitor asks hundreds of times a second.
+    large: RefCell<Vec<u8>>,
 }
 
 impl Connection {
@@ -23,7 +26,7 @@ impl Connection {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Self { socket })
+        Ok(Self { socket, large: RefCell::default() })
     }
 
     /// Submits work: nothing comes back. It waits only while the device has hundreds of requests of ours unread.
@@ -45,7 +48,7 @@ impl Connection {
     pub fn ask(&self, request: Request) -> io::Result<(u32, Vec<u64>)> {
         self.send(request)?;
         let mut small = [0; SMALL_REPLY_BYTES];
-        let mut large = Vec::new();
+        let mut large = self.large.borrow_mut();
         let buffer = if request.has_large_reply() {
             large.resize(REPLY_WORDS_MAX * 8, 0);
             &mut large[..]

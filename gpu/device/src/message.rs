@@ -9,7 +9,7 @@ pub type Reply = Vec<u64>;
 /// The most words of a request: its number and its fields.
 pub const REQUEST_WORDS_MAX: usize = 5;
 
-/// The most words of a reply: a few figures, and two for each of [`crate::listing`]'s processes.
+/// The most words of a reply: a few figures, and two for each process of a list.
 pub const REPLY_WORDS_MAX: usize = 8_192;
 
 macro_rules! requests {

@@ -157,6 +157,14 @@ impl World {
     }
 
     fn allocate(&mut self, pid: u32, device: usize, address: u64, bytes: u64) -> u32 {
+        let process = self.processes.get(&pid);
+        // What is allocated goes with its context, so there must be one.
+        if process.is_none_or(|process| !process.contexts.contains_key(&device)) {
+            return status::INVALID_CONTEXT;
+        }
+        if process.is_some_and(|process| process.allocations.contains_key(&address)) {
+            return status::INVALID_VALUE;
+        }
         let status = self.reserve(device, bytes);
         if status == status::SUCCESS
             && let Some(process) = self.processes.get_mut(&pid)

@@ -114,7 +114,7 @@ fn what_a_process_queued_is_done_though_it_never_asks_again() {
 fn streams_share_a_turn_and_the_default_stream_waits_for_all() {
     let mut story = Story::with_processes(&[7]);
     let (one, two) = (stream_on(0, 20), stream_on(0, 21));
-    let aside = stream_on(0, 22 | NON_BLOCKING);
+    let aside = stream_on(0, 0x22 | NON_BLOCKING);
     story.kernel(7, one, 10);
     story.kernel(7, two, 10);
     story.kernel(7, 0, 10);
@@ -265,4 +265,41 @@ fn a_lost_device_tells_everybody_who_waits() {
     assert_eq!(story.asked(7, Request::FinishAll { device: 0 }).0, status::ECC_UNCORRECTABLE);
     assert_eq!(story.asked(9, Request::Recover { device: 0 }).0, status::SUCCESS);
     assert_eq!(story.asked(7, Request::FinishAll { device: 0 }).0, status::SUCCESS);
+}
+
+#[test]
+fn no_request_whatever_brings_the_device_down() {
+    let mut story = Story::with_devices(2);
+    (1..=4).for_each(|pid| story.world.connect(u64::from(pid), pid));
+    // A generator of numbers that look random, the same in every run.
+    let mut seed = 1_u64;
+    let mut next = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for _ in 0..100_000 {
+        let field = |next: &mut dyn FnMut(u64) -> u64| match next(8) {
+            0 => u64::MAX,
+            1 => stream_on(next(3), next(4)),
+            2 => next(1 << 31),
+            _ => next(4),
+        };
+        let words = [next(30), field(&mut next), field(&mut next), field(&mut next)];
+        let pid = next(4) as u32 + 1;
+        match next(100) {
+            0 => story.world.exited(pid),
+            1 => story.world.connect(u64::from(pid), pid),
+            2 => story.world.disconnect(u64::from(pid)),
+            _ => {}
+        }
+        if let Some(request) = Request::decode(&words) {
+            story.sent(pid, request);
+        }
+        story.now_ns += next(10 * MS);
+        story.world.advance(story.now_ns);
+        story.world.next_wake_ns();
+        story.world.take_replies();
+    }
+    (1..=4).for_each(|pid| story.world.exited(pid));
+    assert!((0..2).all(|device| story.world.devices[device].used_bytes == 0));
 }

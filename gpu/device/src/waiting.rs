@@ -51,7 +51,8 @@ impl World {
 
     /// No waiter's work is done before that.
     pub(crate) fn next_done_ns(&self) -> Option<u64> {
-        self.waiters.iter().map(|waiter| self.clock_ns + self.left_ns(waiter).ceil().max(1.0) as u64).min()
+        let left_ns = self.waiters.iter().map(|waiter| self.left_ns(waiter).ceil().max(1.0) as u64);
+        left_ns.min().map(|left_ns| self.clock_ns.saturating_add(left_ns))
     }
 
     fn is_done(&self, waiter: &Waiter) -> bool {
