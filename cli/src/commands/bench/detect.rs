@@ -18,6 +18,8 @@ use wire::client;
 
 /// What NVML adds on a real GPU: it lists a process that long after its first call into the driver (measured on an H200).
 const NVML_LISTS_AFTER_US: i64 = 140_000;
+/// Programs that start at the same moment wait for each other's processor, and not for the agent: they start apart.
+const APART: Duration = Duration::from_millis(30);
 /// How long news may be on its way.
 const SETTLE: Duration = Duration::from_millis(200);
 /// A program that must wait for a processor between the time it writes down and the call it means spoils the measurement: the
@@ -126,8 +128,10 @@ impl Detect {
         let started = AtomicUsize::new(0);
         let truths = Mutex::new(Ok(Vec::new()));
         std::thread::scope(|scope| {
-            for _ in 0..self.at_once {
-                scope.spawn(|| {
+            for number in 0..self.at_once {
+                let (started, truths) = (&started, &truths);
+                scope.spawn(move || {
+                    std::thread::sleep(APART * number as u32);
                     while started.fetch_add(1, Ordering::Relaxed) < self.tasks {
                         let truth = one(stage);
                         let mut truths = truths.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
