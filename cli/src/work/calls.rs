@@ -71,7 +71,10 @@ impl Calls {
     pub(super) fn load(folder: Option<&Path>) -> Result<Self> {
         let path = folder.map_or_else(|| LIBRARY.into(), |folder| folder.join(LIBRARY));
         let failed = |error: libloading::Error| {
-            Failure::new(format!("could not load the CUDA driver {}: {error}", path.display())).help(
+            // The loader's own words are the cause; the error itself only names the call.
+            let cause =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            Failure::new(format!("could not load the CUDA driver {}: {cause}", path.display())).help(
                 "on a machine without a GPU, start `leeway gpu simulate --dir DIR` and give --driver DIR here",
             )
         };

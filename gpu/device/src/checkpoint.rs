@@ -2,6 +2,7 @@
 
 use crate::costs::{CHECKPOINT_BYTES_PER_NS, RESTORE_BYTES_PER_NS};
 use crate::message::{Request, device_of};
+use crate::news::Subscriber;
 use crate::process::{Pending, Process, State, Step};
 use crate::status;
 use crate::waiting::{Scope, Then, Waiter};
@@ -17,6 +18,13 @@ impl World {
                 Some(words) => self.reply(connection, status::SUCCESS, &words),
                 None => self.reply(connection, status::ECC_UNCORRECTABLE, &[]),
             },
+            Request::Subscribe { device } => {
+                let device = device as usize;
+                // A connection has one subscription: the newest.
+                self.subscribers.retain(|subscriber| subscriber.connection != connection);
+                self.subscribers.push(Subscriber { connection, device, told: Vec::new() });
+                self.changed = true;
+            }
             Request::Samples { device, after_us } => {
                 let device = self.devices.get(device as usize).filter(|device| !device.lost);
                 let samples = device.into_iter().flat_map(|device| &device.usage.samples);
@@ -151,6 +159,7 @@ impl World {
         // It counts as locked again, so that its memory is given back should it exit meanwhile.
         process.state = State::Locked;
         let birth = process.birth;
+        self.changed = true;
         for (device, bytes) in bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
             self.devices[device].used_bytes += bytes;
             self.list(pid, device);
@@ -171,6 +180,7 @@ impl World {
             return self.reply(connection, status::INVALID_DEVICE, &[]);
         };
         found.lost = lost;
+        self.changed = true;
         self.reply(connection, status::SUCCESS, &[]);
         for process in self.processes.values_mut() {
             let here = process.streams.iter_mut().filter(|(stream, _)| device_of(**stream) == device);

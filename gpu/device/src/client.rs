@@ -70,6 +70,28 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// What came unasked, if anything did: the newest of it.
+    pub fn newest(&self) -> io::Result<Option<(u32, Vec<u64>)>> {
+        let mut large = self.large.borrow_mut();
+        large.resize(REPLY_WORDS_MAX * 8, 0);
+        let mut newest = None;
+        loop {
+            match rustix::net::recv(&self.socket, &mut large[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((length, _)) => {
+                    let mut words = to_words(&large[..length]);
+                    let status = if words.is_empty() { 0 } else { words.remove(0) };
+                    newest = Some((status as u32, words));
+                }
+                Err(Errno::AGAIN) => return Ok(newest),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 /// Where the device's socket is for a library that is at an address of this process: beside the library's file on
 /// the host, in [`FOLDER_IN_CONTAINER`] where only the library was mounted.
 pub fn socket_beside(address: usize) -> PathBuf {

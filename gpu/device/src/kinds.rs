@@ -6,13 +6,15 @@ impl Request {
     /// Whether it is asked about a device or another process, by one that need not use the device itself.
     pub(crate) fn is_of_an_observer(self) -> bool {
         use Request::{
-            Checkpoint, Consent, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Unlock,
+            Checkpoint, Consent, Count, Lock, Lose, Recover, Restore, Samples, Snapshot, State, Subscribe,
+            Unlock,
         };
         matches!(
             self,
             Consent { .. }
                 | Count { .. }
                 | Snapshot { .. }
+                | Subscribe { .. }
                 | Samples { .. }
                 | Lose { .. }
                 | Recover { .. }
@@ -26,7 +28,13 @@ impl Request {
 
     /// Whether the reply is a list.
     pub(crate) fn has_large_reply(self) -> bool {
-        matches!(self, Self::Snapshot { .. } | Self::Samples { .. })
+        matches!(self, Self::Snapshot { .. } | Self::Samples { .. } | Self::Subscribe { .. })
+    }
+
+    /// Whether NVML's figures may be others after it.
+    pub(crate) fn changes_figures(self) -> bool {
+        use Request::{Allocate, CreateContext, DestroyContext, Free};
+        matches!(self, Allocate { .. } | CreateContext { .. } | DestroyContext { .. } | Free { .. })
     }
 
     /// Whether the client waits for no reply.

@@ -20,6 +20,7 @@ mod checkpoint;
 mod flow;
 mod kinds;
 mod listing;
+mod news;
 mod process;
 mod requests;
 #[cfg(test)]

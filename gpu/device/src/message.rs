@@ -101,6 +101,8 @@ requests! {
     27 Recover { device }
     /// A thread of the process takes part in its checkpoints. Reply when there is one; the next request is its yes.
     28 Consent { }
+    /// Reply: as for a snapshot; and the same again, unasked, whenever it has changed.
+    29 Subscribe { device }
 }
 
 /// A copy to the device.

@@ -27,6 +27,7 @@ impl World {
     fn act(&mut self, connection: u64, pid: u32, request: Request) {
         let lost = request.device().is_some_and(|on| self.devices.get(on).is_some_and(|on| on.lost));
         let Some(process) = self.processes.get_mut(&pid) else { return };
+        self.changed |= request.changes_figures();
         match request {
             _ if lost && request.is_one_way() => {}
             _ if lost => self.reply(connection, status::ECC_UNCORRECTABLE, &[]),

@@ -109,6 +109,7 @@ impl Server {
             }
             // What was just asked may already be done.
             self.world.advance(monotonic_ns());
+            self.world.publish();
             self.send_replies();
         }
     }

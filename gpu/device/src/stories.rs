@@ -268,6 +268,35 @@ fn a_lost_device_tells_everybody_who_waits() {
 }
 
 #[test]
+fn a_monitor_is_told_what_changes_and_nothing_else() {
+    let mut story = Story::with_processes(&[7]);
+    story.world.connect(9, 9);
+    story.sent(9, Request::Subscribe { device: 0 });
+    let told = |story: &mut Story| {
+        story.world.advance(story.now_ns);
+        story.world.publish();
+        let news = story.world.take_replies().into_iter().filter(|(connection, _)| *connection == 9);
+        news.map(|(_, words)| (words[2], words[3])).collect::<Vec<_>>()
+    };
+    let used = CONTEXT_BYTES;
+    assert_eq!(told(&mut story), [(used, 0)]);
+    assert_eq!(told(&mut story), []);
+    story.sent(7, Request::Allocate { device: 0, address: 1, bytes: GIB });
+    assert_eq!(told(&mut story), [(used + GIB, 0)]);
+    story.kernel(7, 0, 1_000);
+    assert_eq!(told(&mut story), []);
+    // The device wakes at the end of each window while something runs.
+    for _ in 0..3 {
+        story.now_ns = story.world.next_wake_ns().unwrap();
+        told(&mut story);
+    }
+    assert_eq!(story.world.snapshot(0).unwrap()[2], 100);
+    story.now_ns += 10_000 * MS;
+    assert_eq!(told(&mut story), [(used + GIB, 0)]);
+    assert_eq!(story.world.next_wake_ns(), None, "it sleeps when nothing will change");
+}
+
+#[test]
 fn no_request_whatever_brings_the_device_down() {
     let mut story = Story::with_devices(2);
     (1..=4).for_each(|pid| story.world.connect(u64::from(pid), pid));
@@ -297,6 +326,7 @@ fn no_request_whatever_brings_the_device_down() {
         }
         story.now_ns += next(10 * MS);
         story.world.advance(story.now_ns);
+        story.world.publish();
         story.world.next_wake_ns();
         story.world.take_replies();
     }

@@ -38,6 +38,15 @@ impl Usage {
         }
     }
 
+    /// Whether nothing happened in this window, nor in the last.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.busy_ns == 0 && self.copying_ns == 0 && self.percent == 0 && self.memory_percent == 0
+    }
+
+    pub(crate) fn window_end_ns(&self) -> u64 {
+        self.window_ns + WINDOW_NS
+    }
+
     /// From then until then, these processes had kernels on the device, and somebody copied or not.
     pub(crate) fn note(&mut self, from_ns: u64, until_ns: u64, pids: &[u32], copying: bool) {
         let mut at = from_ns;

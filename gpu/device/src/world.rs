@@ -5,6 +5,7 @@
 use crate::costs::Settings;
 use crate::listing::Device;
 use crate::message::Reply;
+use crate::news::Subscriber;
 use crate::process::{Process, State};
 use crate::status;
 use crate::waiting::Waiter;
@@ -51,6 +52,10 @@ pub struct World {
     agenda: BinaryHeap<Reverse<(u64, u64, Due)>>,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) replies: Vec<(u64, Reply)>,
+    /// Monitors, what they were told of utilisation, and whether anything else has changed since.
+    pub(crate) subscribers: Vec<Subscriber>,
+    pub(crate) published: Vec<(u64, u64)>,
+    pub(crate) changed: bool,
     numbers: u64,
 }
 
@@ -66,6 +71,9 @@ impl World {
             agenda: BinaryHeap::new(),
             waiters: Vec::new(),
             replies: Vec::new(),
+            subscribers: Vec::new(),
+            published: Vec::new(),
+            changed: false,
             numbers: 0,
         }
     }
@@ -81,6 +89,7 @@ impl World {
     pub fn disconnect(&mut self, connection: u64) {
         let Some(pid) = self.connections.remove(&connection) else { return };
         self.waiters.retain(|waiter| waiter.connection != connection);
+        self.subscribers.retain(|subscriber| subscriber.connection != connection);
         let Some(process) = self.processes.get_mut(&pid) else { return };
         process.connections -= 1;
         if process.connections == 0 {
@@ -91,6 +100,9 @@ impl World {
     /// A process is gone, whoever still holds its connections. What it had queued goes with it.
     pub fn exited(&mut self, pid: u32) {
         let Some(process) = self.processes.remove(&pid) else { return };
+        self.changed = true;
+        let connections = &self.connections;
+        self.subscribers.retain(|subscriber| connections.get(&subscriber.connection) != Some(&pid));
         self.connections.retain(|_, owner| *owner != pid);
         for device in 0..self.devices.len() {
             if process.state == State::Running || process.state == State::Locked {
@@ -120,7 +132,7 @@ impl World {
     /// The earliest time at which somebody must be told something, as far as can be known now.
     pub fn next_wake_ns(&self) -> Option<u64> {
         let planned = self.agenda.peek().map(|Reverse((at, ..))| *at);
-        self.next_done_ns().into_iter().chain(planned).min()
+        self.next_done_ns().into_iter().chain(planned).chain(self.next_figure_ns()).min()
     }
 
     /// What is to be sent, and to whom.
@@ -129,6 +141,7 @@ impl World {
     }
 
     fn happen(&mut self, due: Due) {
+        self.changed = true;
         let is_alive = |processes: &BTreeMap<u32, Process>, pid, birth| {
             processes.get(&pid).is_some_and(|process| process.birth == birth)
         };

@@ -1,7 +1,7 @@
 //! A `libnvidia-ml.so.1` that tells of the simulated GPU: the calls that a monitor uses, with their real layouts.
 //!
-//! One question to the device answers several calls: a monitor asks for processes, memory and utilisation in a row,
-//! and gets them from one snapshot that is a millisecond old at most.
+//! The device sends its figures whenever they change, so a monitor that asks hundreds of times a second costs a look
+//! into a socket each time, and the device nothing.
 #![allow(unsafe_code, reason = "callers are C: they hand over raw pointers")]
 
 mod answers;

@@ -6,10 +6,6 @@ use gpu::message::Request;
 use gpu::status;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-
-/// A snapshot this young answers the next call, too.
-const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(1);
 
 /// What a device was like a moment ago.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +24,8 @@ struct Session {
     /// Nothing after the device went away; the next call looks whether it is back.
     connection: Option<Connection>,
     devices: u64,
-    snapshots: HashMap<u64, (Instant, Snapshot)>,
+    /// For each device a connection on which its news come, and the last of them.
+    news: HashMap<u64, (Connection, Outcome<Snapshot>)>,
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
@@ -42,7 +39,7 @@ pub(crate) fn open() -> Outcome {
     let connection = connect().ok_or(DRIVER_NOT_LOADED)?;
     let (_, words) = connection.ask(Request::Count {}).map_err(|_| DRIVER_NOT_LOADED)?;
     let devices = words.first().copied().unwrap_or(0);
-    *session = Some(Session { users: 1, connection: Some(connection), devices, snapshots: HashMap::new() });
+    *session = Some(Session { users: 1, connection: Some(connection), devices, news: HashMap::new() });
     Ok(())
 }
 
@@ -73,23 +70,36 @@ pub(crate) fn snapshot(handle: u64) -> Outcome<Snapshot> {
     let device = device(handle)?;
     let mut session = lock();
     let session = session.as_mut().ok_or(UNINITIALIZED)?;
-    if let Some((taken, snapshot)) = session.snapshots.get(&device)
-        && taken.elapsed() < SNAPSHOT_AGE_MAX
-    {
-        return Ok(snapshot.clone());
+    if let Some((connection, last)) = session.news.get_mut(&device) {
+        match connection.newest() {
+            Ok(Some(newest)) => *last = read(newest),
+            Ok(None) => {}
+            // The device went away, or did not wait for us: the next connection starts anew.
+            Err(_) => drop(session.news.remove(&device)),
+        }
     }
-    let words = session.ask(Request::Snapshot { device })?;
+    if let Some((_, last)) = session.news.get(&device) {
+        return last.clone();
+    }
+    let connection = connect().ok_or(GPU_IS_LOST)?;
+    let first = read(connection.ask(Request::Subscribe { device }).map_err(|_| GPU_IS_LOST)?);
+    session.news.insert(device, (connection, first.clone()));
+    first
+}
+
+fn read((status, words): (u32, Vec<u64>)) -> Outcome<Snapshot> {
+    if status != status::SUCCESS {
+        return Err(GPU_IS_LOST);
+    }
     let figure = |at: usize| words.get(at).copied().unwrap_or(0);
     let (pairs, _) = words.get(4..).unwrap_or_default().as_chunks::<2>();
-    let snapshot = Snapshot {
+    Ok(Snapshot {
         total_bytes: figure(0),
         used_bytes: figure(1),
         percent: figure(2) as u32,
         memory_percent: figure(3) as u32,
         processes: pairs.iter().map(|[pid, bytes]| (*pid as u32, *bytes)).collect(),
-    };
-    session.snapshots.insert(device, (Instant::now(), snapshot.clone()));
-    Ok(snapshot)
+    })
 }
 
 /// Pid, time in microseconds and percent of each sample later than that.
