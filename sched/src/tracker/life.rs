@@ -138,6 +138,15 @@ impl Tracker {
         }
     }
 
+    /// Input on its way to the GPU is the beginning of a burst, but nothing to keep others waiting for.
+    pub(super) fn on_copying(&mut self, at: Instant, key: Key, events: &mut Vec<Event>) {
+        self.on_demand(at, key, Demand::Host, events);
+        let task = self.usages.get(&key).and_then(|usage| self.tasks.get(&usage.task));
+        if let Some(id) = task.filter(|task| task.mode == Mode::Burst && task.demand_at == at).map(|task| task.id) {
+            self.begin(at, id, events);
+        }
+    }
+
     /// Begins a dormant task if what delimits it has come. Its number, which is new if it began.
     pub(super) fn begin_if_due(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
         let Some(task) = self.tasks.get(&id).copied().filter(|task| task.dormant) else { return id };
@@ -146,9 +155,12 @@ impl Tracker {
             Mode::Memory => task.memory > 0,
             Mode::Burst => matches!(task.demand, Demand::Busy | Demand::AtLaunch),
         };
-        if !due {
-            return id;
-        }
+        if due { self.begin(at, id, events) } else { id }
+    }
+
+    /// Begins a dormant task. Its new number.
+    fn begin(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
+        let Some(task) = self.tasks.get(&id).copied().filter(|task| task.dormant) else { return id };
         let usage = self.usages.get(&(task.process, task.gpu)).copied();
         let begun = self.renew(id, |task| {
             task.dormant = false;

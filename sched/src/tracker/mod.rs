@@ -107,6 +107,7 @@ impl Tracker {
             Fact::Core { process, gpu, permille } => {
                 self.on_task((process, gpu), |task| task.core_permille = task.core_permille.max(permille));
             }
+            Fact::Copying { process, gpu } => self.on_copying(at, (process, gpu), &mut events),
             Fact::Submitted { process, gpu } => {
                 self.on_demand(at, (process, gpu), Demand::Busy, &mut events);
             }
