@@ -71,6 +71,8 @@ pub enum Reason {
     HoldExpired(Span),
     /// It could not be held, and is not tried again for a while.
     CouldNotBeHeld,
+    /// The guard or a person let it go.
+    LetGo,
     /// Its container is being stopped.
     Stopping,
     /// It may not be touched any more.
@@ -103,6 +105,7 @@ impl Reason {
             Reason::WaitedLong(span) => write!(words, "it has waited {span}"),
             Reason::HoldExpired(span) => write!(words, "it was held for {span}, its longest hold"),
             Reason::CouldNotBeHeld => write!(words, "it could not be held"),
+            Reason::LetGo => write!(words, "the guard or a person let it go"),
             Reason::Stopping => write!(words, "its container is being stopped"),
             Reason::LeftAlone => write!(words, "it is not to be touched"),
         };

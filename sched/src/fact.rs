@@ -186,6 +186,13 @@ pub enum Fact {
         /// On which GPU.
         gpu: GpuId,
     },
+    /// A hold is over, and nobody here asked for that: the guard let go, a person did, or it could not be kept up.
+    LetGo {
+        /// Which process.
+        process: Process,
+        /// On which GPU.
+        gpu: GpuId,
+    },
     /// A look at a GPU.
     Gpu {
         /// Which GPU.

@@ -77,6 +77,11 @@ pub(crate) fn resumed(pid: u32) -> Fact {
     Fact::Resumed { process: process(pid), gpu: GPU }
 }
 
+/// Somebody else ended its hold.
+pub(crate) fn let_go(pid: u32) -> Fact {
+    Fact::LetGo { process: process(pid), gpu: GPU }
+}
+
 /// It stands at its shut gate, about to allocate.
 pub(crate) fn asks(pid: u32, bytes: u64) -> Fact {
     Fact::AtAllocation { process: process(pid), gpu: GPU, bytes }

@@ -32,6 +32,8 @@ pub struct Scheduler {
     policies: BTreeMap<GpuId, Box<dyn Policy>>,
     wakes: BTreeMap<GpuId, Instant>,
     requests: u64,
+    /// The GPU that is being decided about.
+    deciding: Option<GpuId>,
 }
 
 impl Scheduler {
@@ -45,6 +47,7 @@ impl Scheduler {
             policies: BTreeMap::new(),
             wakes: BTreeMap::new(),
             requests: 0,
+            deciding: None,
         }
     }
 
@@ -52,6 +55,23 @@ impl Scheduler {
     pub fn set_policy(&mut self, now: Instant, gpu: GpuId, policy: Box<dyn Policy>) {
         self.policies.insert(gpu, policy);
         self.wakes.insert(gpu, now);
+    }
+
+    /// Gives every GPU the same policy, from now on.
+    pub fn set_every_policy(&mut self, now: Instant, policy: Box<dyn Policy>) {
+        self.policy = policy;
+        self.policies.clear();
+        self.wakes.extend(self.tracker.gpus().map(|gpu| (gpu, now)));
+    }
+
+    /// The policy of one GPU.
+    pub fn policy(&self, gpu: GpuId) -> &dyn Policy {
+        self.policies.get(&gpu).unwrap_or(&self.policy).as_ref()
+    }
+
+    /// The GPU that is being decided about: after a decision that did not end, the one it was.
+    pub fn deciding(&self) -> Option<GpuId> {
+        self.deciding
     }
 
     /// Numbers requests from here on; an agent that restarts must not reuse its predecessor's.
@@ -82,10 +102,12 @@ impl Scheduler {
         let mut actions = Vec::new();
         for gpu in gpus {
             self.wakes.remove(&gpu);
+            self.deciding = Some(gpu);
             if let Some(wake) = self.decide_gpu(now, gpu, &mut actions) {
                 self.wakes.insert(gpu, wake);
             }
         }
+        self.deciding = None;
         (events, actions)
     }
 

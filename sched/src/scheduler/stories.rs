@@ -376,3 +376,20 @@ fn a_longest_hold_that_is_shorter_than_patience_ends_first() {
     assert_eq!(desk.wakes_at(), Some(ms(700)));
     assert_eq!(desk.decides(700), "#3 release 2: it was held for 700ms, its longest hold");
 }
+
+#[test]
+fn a_policy_changes_while_it_runs_for_one_gpu_or_for_all() {
+    let mut desk = held();
+    assert_eq!(desk.scheduler.policy(GPU).name(), "earliest-deadline");
+    let none = || policy::by_name("none").expect("a policy of that name");
+    desk.scheduler.set_policy(at(5), GpuId(1), none());
+    assert_eq!(desk.decides(5), "");
+    desk.scheduler.set_policy(at(6), GPU, none());
+    assert_eq!(desk.decides(6), "#2 release 2: nobody is ahead of it");
+    desk.hears(7, answers(2, Outcome::Released));
+    desk.scheduler.set_every_policy(at(8), policy::by_name("least-slack").expect("a policy of that name"));
+    assert_eq!(desk.scheduler.policy(GPU).name(), "least-slack");
+    assert_eq!(desk.scheduler.policy(GpuId(7)).name(), "least-slack");
+    assert_eq!(desk.decides(8), "#3 hold 2 at launches: 1 is due sooner");
+    assert_eq!(desk.scheduler.deciding(), None);
+}

@@ -44,7 +44,7 @@ impl Verdicts {
             granted_at: None,
             most_patient: None,
         };
-        let policy = scheduler.policies.get(&gpu).unwrap_or(&scheduler.policy);
+        let policy = scheduler.policy(gpu);
         let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
         verdicts.granted_at = known.granted_at;
         let candidates = candidates(scheduler, now, gpu);

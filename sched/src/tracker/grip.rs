@@ -146,6 +146,26 @@ impl Tracker {
         }
     }
 
+    /// Its hold is over, whoever saw to that. For a while nobody tries again: who let it go had a reason.
+    pub(super) fn on_let_go(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
+        let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        forget_ask(&mut self.asked, task.grip);
+        if task.is_gripped() {
+            task.reason = Some(Reason::LetGo);
+        }
+        task.grip = Grip::Free;
+        task.held_since = None;
+        task.held_at = None;
+        task.free_since = at;
+        task.unholdable_until = Some(at + HOLD_RETRY);
+        if matches!(task.demand, Demand::AtAllocation(_)) {
+            task.demand = Demand::Host;
+        }
+        self.changed.insert(key.1);
+        self.go_on(at, id, events);
+    }
+
     /// A launch through a gate that was shut: the hold is not in force, whatever we believed. The policy
     /// will ask again if it still wants it.
     pub(super) fn slips_through(&mut self, at: Instant, id: TaskId) {

@@ -122,6 +122,7 @@ impl Tracker {
             }
             Fact::Stopped { process, gpu } => self.on_stopped(at, (process, gpu), &mut events),
             Fact::Resumed { process, gpu } => self.on_resumed(at, (process, gpu), &mut events),
+            Fact::LetGo { process, gpu } => self.on_let_go(at, (process, gpu), &mut events),
             Fact::Gpu { gpu, reading } => {
                 self.gpus.entry(gpu).or_default().reading = Some((at, reading));
                 self.changed.insert(gpu);

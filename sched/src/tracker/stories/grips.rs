@@ -281,3 +281,19 @@ fn a_gpu_remembers_when_somebody_was_last_let_in() {
     watch.tracker.let_in(at(9), TaskId(1), true);
     assert_eq!(let_in_at(&watch), Some(at(9)));
 }
+
+#[test]
+fn a_hold_that_somebody_else_ended_is_over_and_left_alone_for_a_while() {
+    let mut watch = holding(Mode::Process);
+    watch.hears(11, answers(1, Outcome::Held));
+    watch.hears(12, stopped(1));
+    assert_eq!(watch.hears(20, let_go(1)), "1 goes on at 20ms after 8ms");
+    let task = watch.task(1);
+    assert_eq!((task.grip, task.held_since, task.reason), (Grip::Free, None, Some(Reason::LetGo)));
+    assert_eq!(task.unholdable_until, Some(at(1_020)));
+    // The answer to a request that was under way then is old news.
+    watch.tracker.ask_hold(ask(2, 1_030), TaskId(1), Gate::Launches, BECAUSE);
+    watch.hears(1_031, let_go(1));
+    watch.hears(1_032, answers(2, Outcome::Held));
+    assert_eq!(watch.task(1).grip, Grip::Free);
+}
