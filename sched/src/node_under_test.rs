@@ -54,6 +54,10 @@ pub(crate) fn exits(pid: u32) -> Fact {
     Fact::ProcessGone(process(pid))
 }
 
+pub(crate) fn copies(pid: u32) -> Fact {
+    Fact::Copying { process: process(pid), gpu: GPU }
+}
+
 pub(crate) fn submits(pid: u32) -> Fact {
     Fact::Submitted { process: process(pid), gpu: GPU }
 }
