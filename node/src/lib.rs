@@ -23,6 +23,8 @@ pub mod actuator;
 
 mod owner;
 
+mod coverage;
+
 mod views;
 
 mod feed;

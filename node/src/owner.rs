@@ -2,7 +2,8 @@
 
 use crate::actuator::Actuator;
 use crate::clock;
-use crate::facts::{Found, News, Told};
+use crate::coverage::Probed;
+use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
 use crate::ledger::Ledger;
 use crate::registry::Registry;
@@ -46,6 +47,7 @@ pub(crate) struct Owner {
     pub(crate) ledger: Ledger,
     pub(crate) table: Option<Table>,
     pub(crate) actuator: Box<dyn Actuator>,
+    pub(crate) probed: Probed,
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
 }
@@ -70,6 +72,7 @@ impl Owner {
                 next = if taken < BATCH_MAX { news.try_recv().ok() } else { None };
             }
             self.decide();
+            self.order_probes(clock::now());
             self.publish();
         }
     }
@@ -98,19 +101,28 @@ impl Owner {
             Told::GpuLost(gpu) => self.gpus.entry(gpu).or_default().lost = true,
             Told::Reading(gpu, reading) => self.learn(at, Fact::Gpu { gpu, reading }),
             Told::Process(process, gpu, home, approximate) => {
-                let (container, ask) = self.registry.home(home);
-                if let Some(number) = container {
-                    self.tell_terms(at, number);
-                    self.ask_about(number, ask);
+                let container = self.at_home(at, home);
+                self.on_gpu(at, process, gpu, container, approximate);
+            }
+            Told::Init(process, home) => self.on_init(at, process, home),
+            Told::Context(process) => self.on_context(process),
+            Told::Covered(process, fresh) => self.on_covered(process, fresh),
+            Told::Work(process, work) => self.on_work(at, process, work),
+            Told::Beat => {
+                if let Some(launches) = &self.probed.launches {
+                    launches.beat();
                 }
-                let fact = Fact::Process { process, container, gpu, launches_seen: false, approximate };
-                self.learn(at, fact);
             }
             Told::ProcessGone(process) => {
                 self.learn(at, Fact::ProcessGone(process));
+                self.probed.forget(process);
                 self.forget_the_idle(at);
             }
-            Told::Memory(process, gpu, bytes) => self.learn(at, Fact::Memory { process, gpu, bytes }),
+            Told::Memory(process, gpu, bytes) => {
+                if !self.probed.saw_all_of(process) {
+                    self.learn(at, Fact::Memory { process, gpu, bytes });
+                }
+            }
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
             Told::Config(config) => {
                 self.registry.manage_all = config.manage_all;
@@ -120,6 +132,16 @@ impl Owner {
             Told::Ask(question) => views::answer(self, question),
             Told::Stop => {}
         }
+    }
+
+    /// The container a process is in.
+    pub(crate) fn at_home(&mut self, at: Instant, home: Home) -> Option<ContainerId> {
+        let (container, ask) = self.registry.home(home);
+        if let Some(number) = container {
+            self.tell_terms(at, number);
+            self.ask_about(number, ask);
+        }
+        container
     }
 
     /// Docker may not have said yet that a container exists whose process is already on the GPU.
@@ -135,6 +157,7 @@ impl Owner {
             let known = self.scheduler.tracker().container(number);
             let paused = known.is_some_and(|container| container.paused);
             self.learn(at, Fact::Container { container: number, terms, paused });
+            self.probed.stale = true;
         }
     }
 
@@ -176,7 +199,7 @@ impl Owner {
         gone.iter().for_each(|id| self.part(at, id));
     }
 
-    fn learn(&mut self, at: Instant, fact: Fact) {
+    pub(crate) fn learn(&mut self, at: Instant, fact: Fact) {
         let events = self.scheduler.learn(at, fact);
         self.tell(&events);
     }
@@ -204,6 +227,8 @@ impl Owner {
                         self.latest.insert(container, views::in_table(&row));
                     }
                     self.ledger.keep(row);
+                    // What it took changes how urgent its next is.
+                    self.probed.stale = true;
                 }
                 _ => {}
             }

@@ -2,7 +2,9 @@
 
 use crate::actuator::OnlyWatch;
 use crate::config::Config;
+use crate::coverage::Probed;
 use crate::facts::exits::Exits;
+use crate::facts::launches::Launches;
 use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
 use crate::feed::Feed;
 use crate::ledger::{Ledger, Writer};
@@ -79,10 +81,11 @@ async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), 
     let feed = Arc::new(Feed::new());
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
-    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
-    let owner = move || new_owner(&owned, told, kept, asks).run(&news);
-    let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
     let exits = Exits::start(teller.clone())?;
+    let launches = probes(config, &teller, &exits);
+    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
+    let owner = move || new_owner(&owned, told, kept, asks, launches).run(&news);
+    let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
     let poll = Arc::new(gpu::Poll::default());
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
@@ -158,11 +161,21 @@ fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
     Ok(Ledger::start(config.state_dir.join("ledger.db"), config.ledger)?)
 }
 
+/// The probes, or one line that says why there are none.
+fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
+    if !config.probes {
+        return None;
+    }
+    let started = Launches::start(config.driver.clone(), config.in_flight_us, teller, exits);
+    started.inspect_err(|why| eprintln!("notice: tasks are seen by polling: {why}")).ok()
+}
+
 fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
     asks: tokio::sync::mpsc::Sender<String>,
+    launches: Option<Launches>,
 ) -> Owner {
     let table = Table::open(&config.table);
     if let Err(error) = &table {
@@ -185,6 +198,7 @@ fn new_owner(
         ledger,
         table: table.ok(),
         actuator: Box::new(OnlyWatch),
+        probed: Probed::new(launches),
         asks,
     }
 }

@@ -172,12 +172,26 @@ fn node(owner: &Owner) -> NodeLine {
         node: owner.node.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         since: clock::rfc3339(owner.since_us),
-        tier: if owner.nvml.is_some() { "polling" } else { "none" }.to_owned(),
-        error_us: owner.nvml.map_or(0, |period| period.as_micros() as i64),
+        tier: tier(owner).to_owned(),
+        error_us: owner.nvml.map_or(0, |period| error_us(owner, period)),
         policy: owner.policy.clone(),
         docker: owner.docker,
         gpus: gpus.collect(),
     }
+}
+
+fn tier(owner: &Owner) -> &'static str {
+    match (&owner.nvml, &owner.probed.launches) {
+        (None, _) => "none",
+        (Some(_), None) => "polling",
+        (Some(_), Some(_)) => "probes",
+    }
+}
+
+/// How wrong a start or an end may be, at most.
+fn error_us(owner: &Owner, period: std::time::Duration) -> i64 {
+    const PROBES_ERROR_US: i64 = 1000;
+    if owner.probed.launches.is_some() { PROBES_ERROR_US } else { period.as_micros() as i64 }
 }
 
 /// An event, as people are told. What was no task after all is not worth a word.

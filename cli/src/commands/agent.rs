@@ -63,6 +63,9 @@ pub struct Places {
     /// Milliseconds between two looks at the GPUs
     #[arg(long, value_name = "MS", env = "LEEWAY_POLL_MS")]
     poll_ms: Option<u64>,
+    /// Whether to see launches by probes: auto, off
+    #[arg(long, value_name = "WHETHER", env = "LEEWAY_PROBES")]
+    probes: Option<String>,
 }
 
 impl Places {
@@ -81,6 +84,7 @@ impl Places {
             manage: given.manage,
             node: given.node,
             poll_ms: given.poll_ms,
+            probes: given.probes,
             ..Layer::default()
         };
         let config = Layer::read(&file, self.config_file.is_some()).and_then(|file| flags.over(file));

@@ -44,11 +44,7 @@ impl Policy for EarliestDeadline {
 
 /// Holds everybody who comes after `first`. A task due sooner that does not need the GPU yet keeps
 /// its gate open: it goes ahead the moment it launches, without asking.
-fn hold_behind(
-    scene: &Scene<'_>,
-    first: (Instant, crate::task::TaskId),
-    judgement: &mut Judgement,
-) {
+fn hold_behind(scene: &Scene<'_>, first: (Instant, crate::task::TaskId), judgement: &mut Judgement) {
     for candidate in scene.candidates.iter().filter(|candidate| scene.may_hold(candidate)) {
         match candidate.due {
             Some(due) if (due, candidate.task.id) > first => {

@@ -399,7 +399,10 @@ fn tasks_without_a_deadline_yield_to_those_whose_slack_is_thin() {
     let roles = |policy: &str, deadline_ms: i64| {
         let mut desk = Desk::new(policy);
         for (number, deadline_ms) in [(1, deadline_ms), (2, 0)] {
-            desk.hears(0, on_terms(number, Terms { expect: Some(ms(10)), ..terms(Mode::Burst, deadline_ms) }));
+            desk.hears(
+                0,
+                on_terms(number, Terms { expect: Some(ms(10)), ..terms(Mode::Burst, deadline_ms) }),
+            );
             desk.hears(0, arrives(number, number));
         }
         let roles = desk.scheduler.roles(at(0), GPU);

@@ -111,6 +111,7 @@ impl Tracker {
         task.demand_at = at;
         task.demand = demand;
         task.launched |= demand == Demand::Busy;
+        task.only_copies &= matches!(demand, Demand::Drained(_));
         task.memory_asked = match demand {
             Demand::AtAllocation(bytes) => Some(task.memory.saturating_add(bytes)),
             _ => None,
@@ -141,8 +142,11 @@ impl Tracker {
     /// Input on its way to the GPU is the beginning of a burst, but nothing to keep others waiting for.
     pub(super) fn on_copying(&mut self, at: Instant, key: Key, events: &mut Vec<Event>) {
         self.on_demand(at, key, Demand::Host, events);
+        self.on_task(key, |task| task.only_copies = task.demand_at == at && task.demand == Demand::Host);
         let task = self.usages.get(&key).and_then(|usage| self.tasks.get(&usage.task));
-        if let Some(id) = task.filter(|task| task.mode == Mode::Burst && task.demand_at == at).map(|task| task.id) {
+        if let Some(id) =
+            task.filter(|task| task.mode == Mode::Burst && task.demand_at == at).map(|task| task.id)
+        {
             self.begin(at, id, events);
         }
     }

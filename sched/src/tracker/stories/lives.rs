@@ -80,6 +80,7 @@ fn a_burst_begins_with_its_input() {
     assert_eq!(watch.hears(30, drains(1)), "1 ends at 30ms, 80ms float");
     assert_eq!(watch.hears(40, copies(1)), "2 starts at 40ms");
     assert_eq!(watch.hears(45, drains(1)), "2 ends at 45ms, 95ms float");
+    assert!(!watch.tracker.tasks().any(|task| task.contends(at(45), ms(1))), "nor for a copy that is done");
     assert_eq!(watch.hears(42, copies(1)), "", "older than the drain");
 }
 
