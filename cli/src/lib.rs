@@ -36,6 +36,8 @@ enum Command {
     Ps(commands::ps::Ps),
     Deadline(commands::deadline::Deadline),
     Agent(commands::agent::Agent),
+    Policy(commands::policy::Policy),
+    Release(commands::release::Release),
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
     Doctor(commands::doctor::Doctor),
@@ -50,6 +52,8 @@ enum Command {
     /// What Docker asks of every plugin
     #[command(hide = true, name = "docker-cli-plugin-metadata")]
     PluginMetadata,
+    #[command(hide = true, name = commands::guard::COMMAND)]
+    Guard(commands::guard::Guard),
     /// Pass the end of `docker` on to the process that started us
     #[command(hide = true, name = docker::relay::COMMAND)]
     Relay,
@@ -76,6 +80,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Ps(ps) => ps.run(docker),
         Command::Deadline(deadline) => deadline.run(docker),
         Command::Agent(agent) => agent.run(docker),
+        Command::Policy(policy) => policy.run(),
+        Command::Release(release) => release.run(docker),
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
         Command::Doctor(doctor) => doctor.run(docker),
@@ -86,6 +92,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
+        Command::Guard(guard) => guard.run(docker),
         Command::Relay => docker::relay::run(),
         Command::PluginMetadata => commands::plugin::metadata(),
     };

@@ -43,6 +43,8 @@ pub struct Config {
     pub policy: String,
     /// Containers without a label of ours are ours, too.
     pub manage_all: bool,
+    /// Containers are held by Docker's own pause, for everybody to see.
+    pub visible: bool,
     /// The node's name.
     pub node: String,
     /// How long between two looks at the GPUs.
@@ -78,6 +80,8 @@ pub struct Layer {
     /// `labelled` or `all`.
     pub manage: Option<String>,
     /// See [`Config`].
+    pub visible: Option<bool>,
+    /// See [`Config`].
     pub node: Option<String>,
     /// In milliseconds.
     pub poll_ms: Option<u64>,
@@ -102,7 +106,7 @@ pub struct LedgerLayer {
 }
 
 /// The keys of the file, and those of its one section.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "driver",
     "socket",
     "http",
@@ -111,6 +115,7 @@ const KEYS: [&str; 14] = [
     "table",
     "policy",
     "manage",
+    "visible",
     "node",
     "poll_ms",
     "probes",
@@ -174,7 +179,7 @@ impl Layer {
     /// This layer, with what it leaves open filled from another, and that from the defaults.
     pub fn over(self, below: Layer) -> Result<Config, Wrong> {
         let run_dir = self.run_dir.or(below.run_dir).unwrap_or_else(|| PathBuf::from("/run/leeway"));
-        let policy = self.policy.or(below.policy).unwrap_or_else(|| "none".to_owned());
+        let policy = self.policy.or(below.policy).unwrap_or_else(|| "least-slack".to_owned());
         if !sched::policy::NAMES.contains(&policy.as_str()) {
             let names = sched::policy::NAMES.join(", ");
             return Err(Wrong::Value(format!("'{policy}' is not a policy: accepted are {names}")));
@@ -230,6 +235,7 @@ impl Layer {
             table: self.table.or(below.table).unwrap_or_else(|| PathBuf::from(wire::table::PATH)),
             policy,
             manage_all,
+            visible: self.visible.or(below.visible).unwrap_or(false),
             node: self.node.or(below.node).unwrap_or_else(host_name),
             poll: Duration::from_millis(poll_ms),
             probes,

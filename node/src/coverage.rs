@@ -99,6 +99,7 @@ impl Owner {
         let approximate = approximate && seen.is_none();
         let fact = Fact::Process { process, container, gpu, launches_seen, approximate };
         self.learn(seen.unwrap_or(at), fact);
+        self.meet(at, (process, gpu), container);
         self.probed.stale = true;
         let early = self.probed.starts.get_mut(&process).map(|start| std::mem::take(&mut start.early));
         early.into_iter().flatten().for_each(|(at, work)| self.on_work(at, process, work));

@@ -21,6 +21,10 @@ mod registry;
 
 pub mod actuator;
 
+pub mod guard;
+
+mod commands;
+
 mod owner;
 
 mod coverage;

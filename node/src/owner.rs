@@ -1,16 +1,19 @@
 //! The one thread that owns what is known: news in; events, ledger, table and answers out.
 
-use crate::actuator::Actuator;
+use crate::actuator::{Actuator, Happened};
 use crate::clock;
+use crate::commands;
 use crate::coverage::Probed;
 use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
+use crate::guard::{Guard, RENEW_EVERY};
 use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Scheduler, TaskId};
-use std::collections::{BTreeMap, HashMap};
+use sched::{ContainerId, Event, Fact, GpuId, Instant, Scheduler, Span, TaskId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -20,6 +23,12 @@ use wire::table::TableTask;
 const BATCH_MAX: usize = 256;
 /// How long to sleep where nothing is due.
 const IDLE_WAIT: Duration = Duration::from_mins(1);
+/// How many facts are kept, to be told if a decision fails.
+const FACTS_KEPT: usize = 100;
+/// How often deciding may fail before the agent gives up: its guard lets go, and whoever started it starts it again.
+const FAILURES_MAX: u32 = 10;
+/// How often in a row it is decided again because the answer came at once.
+const ROUNDS_MAX: u32 = 8;
 
 /// A GPU, as it was found.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +40,10 @@ pub(crate) struct KnownGpu {
 /// Everything the agent knows, and where it tells it.
 pub(crate) struct Owner {
     pub(crate) node: String,
+    /// The policy that runs where a GPU has none of its own.
     pub(crate) policy: String,
+    /// The policy that the configuration named last.
+    pub(crate) configured: String,
     pub(crate) since_us: i64,
     pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
@@ -46,49 +58,96 @@ pub(crate) struct Owner {
     pub(crate) feed: Arc<Feed>,
     pub(crate) ledger: Ledger,
     pub(crate) table: Option<Table>,
-    pub(crate) actuator: Box<dyn Actuator>,
     pub(crate) probed: Probed,
+    pub(crate) actuator: Actuator,
+    /// None where nothing can be held.
+    pub(crate) guard: Option<Guard>,
+    /// Why nothing can be held here.
+    pub(crate) cannot_hold: Option<&'static str>,
+    /// The latest facts, the oldest first.
+    pub(crate) facts: VecDeque<(Instant, Fact)>,
+    /// How often deciding failed.
+    pub(crate) failures: u32,
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
 }
 
 impl Owner {
     /// Runs until told to stop, or until nobody is left to tell anything.
-    pub(crate) fn run(mut self, news: &Receiver<News>) {
-        loop {
-            let wait = self.scheduler.wake().map_or(IDLE_WAIT, clock::until);
-            let mut next = match news.recv_timeout(wait.min(IDLE_WAIT)) {
-                Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let mut taken = 0;
-            while let Some(News { at, told }) = next {
-                if matches!(told, Told::Stop) {
-                    return;
-                }
-                self.take(at, told);
-                taken += 1;
-                next = if taken < BATCH_MAX { news.try_recv().ok() } else { None };
-            }
+    pub(crate) fn run(mut self, news: Receiver<News>) {
+        while self.turn(&news) {
             self.decide();
             self.order_probes(clock::now());
             self.publish();
+            self.renew();
+        }
+        // Nobody may wait for us to hear them while we wait for them to end.
+        drop(news);
+        self.actuator.finish();
+        if let Some(guard) = self.guard.take() {
+            guard.stop();
+        }
+    }
+
+    /// Waits for news and takes it in. False at the end.
+    fn turn(&mut self, news: &Receiver<News>) -> bool {
+        let patience = if self.actuator.holds_anything() { RENEW_EVERY } else { IDLE_WAIT };
+        let wait = self.scheduler.wake().map_or(IDLE_WAIT, clock::until);
+        let mut next = match news.recv_timeout(wait.min(patience)) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let mut taken = 0;
+        while let Some(News { at, told }) = next {
+            if matches!(told, Told::Stop) {
+                return false;
+            }
+            self.take(at, told);
+            taken += 1;
+            next = if taken < BATCH_MAX { news.try_recv().ok() } else { None };
+        }
+        true
+    }
+
+    /// Tells the guard that we live.
+    fn renew(&mut self) {
+        let holding = self.actuator.holds_anything();
+        if let Some(guard) = &mut self.guard {
+            guard.renew(holding);
         }
     }
 
     fn take(&mut self, at: Instant, told: Told) {
         match told {
-            Told::Docker(answers) => self.docker = answers,
+            Told::Docker(answers) => {
+                self.docker = answers;
+                self.actuator.docker_is_back();
+            }
             Told::Container(id, name, labels) => {
                 let number = self.registry.meet(&id, name, labels);
                 self.tell_terms(at, number);
             }
             Told::ContainerGone(id) => self.part(at, &id),
             Told::Containers(ids) => self.part_with_all_but(at, &ids),
-            Told::Paused(id) => self.on_container(at, &id, Fact::ContainerPaused),
-            Told::Resumed(id) => self.on_container(at, &id, Fact::ContainerResumed),
-            Told::Started(id) => self.on_container(at, &id, Fact::ContainerStarted),
+            Told::Paused(id) => {
+                let number = self.registry.by_id(&id);
+                if number.is_some_and(|number| self.actuator.paused(number)) {
+                    self.on_container(at, &id, Fact::ContainerPaused);
+                }
+            }
+            Told::Resumed(id) => {
+                self.on_container(at, &id, Fact::ContainerResumed);
+                let number = self.registry.by_id(&id);
+                let happened = number.map(|number| self.actuator.resumed(number)).unwrap_or_default();
+                self.note(at, happened);
+            }
+            Told::Started(id) => {
+                self.on_container(at, &id, Fact::ContainerStarted);
+                if let Some(number) = self.registry.by_id(&id) {
+                    self.actuator.started(number);
+                }
+            }
             Told::Stopping(id) => self.on_container(at, &id, Fact::ContainerStopping),
             Told::Deadlines(set) => {
                 self.registry.set = set;
@@ -116,6 +175,8 @@ impl Owner {
             Told::ProcessGone(process) => {
                 self.learn(at, Fact::ProcessGone(process));
                 self.probed.forget(process);
+                let happened = self.actuator.part(process);
+                self.note(at, happened);
                 self.forget_the_idle(at);
             }
             Told::Memory(process, gpu, bytes) => {
@@ -124,9 +185,33 @@ impl Owner {
                 }
             }
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
+            Told::Done(done) => {
+                let happened = self.actuator.done(done);
+                self.note(at, happened);
+            }
+            Told::Guard(watches) => {
+                self.actuator.guarded = watches;
+                self.guard.iter_mut().for_each(Guard::renew_at_once);
+            }
+            Told::LetGo => {
+                eprintln!("warning: the agent was silent too long, and its guard let everything go");
+                let happened = self.actuator.let_go(|_, _| true);
+                self.note(clock::now(), happened);
+            }
+            Told::Health(id, healthy) => {
+                if let Some(number) = self.registry.by_id(&id) {
+                    self.registry.set_health(number, Span::from_micros(healthy.as_micros() as i64));
+                    self.tell_terms(at, number);
+                }
+            }
+            Told::Command(command) => commands::carry_out(self, command),
             Told::Config(config) => {
                 self.registry.manage_all = config.manage_all;
-                self.policy = config.policy;
+                self.actuator.visible = config.visible;
+                if self.configured != config.policy {
+                    self.set_policy(&config.policy);
+                    self.configured = config.policy;
+                }
                 self.tell_all_terms(at);
             }
             Told::Ask(question) => views::answer(self, question),
@@ -139,6 +224,7 @@ impl Owner {
         let (container, ask) = self.registry.home(home);
         if let Some(number) = container {
             self.tell_terms(at, number);
+            let ask = self.registry.ask_once(number) || ask;
             self.ask_about(number, ask);
         }
         container
@@ -176,6 +262,7 @@ impl Owner {
         if let Some(number) = self.registry.by_id(id) {
             self.learn(at, Fact::ContainerGone(number));
             self.registry.forget(number);
+            self.actuator.forget(number);
             self.latest.remove(&number);
         }
     }
@@ -199,20 +286,106 @@ impl Owner {
         gone.iter().for_each(|id| self.part(at, id));
     }
 
-    pub(crate) fn learn(&mut self, at: Instant, fact: Fact) {
-        let events = self.scheduler.learn(at, fact);
-        self.tell(&events);
+    /// Tells the actuator of a process that it may be asked to hold.
+    pub(crate) fn meet(&mut self, at: Instant, key: (sched::Process, GpuId), container: Option<ContainerId>) {
+        let known = container.and_then(|number| self.registry.get(number));
+        let Some(known) = known.filter(|_| sched_knows(&self.scheduler, key)) else { return };
+        let (number, id, name) = (known.number, known.id.clone(), known.name.clone());
+        let happened = self.actuator.meet(key, number, &id, &name);
+        self.note(at, happened);
     }
 
-    fn decide(&mut self) {
-        let (events, actions) = self.scheduler.decide(clock::now());
-        self.tell(&events);
-        for action in actions {
-            let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
-            if let Some(task) = self.scheduler.tracker().task(task) {
-                self.actuator.act(action, task);
+    pub(crate) fn learn(&mut self, at: Instant, fact: Fact) {
+        if self.facts.len() == FACTS_KEPT {
+            self.facts.pop_front();
+        }
+        self.facts.push_back((at, fact));
+        match catch_unwind(AssertUnwindSafe(|| self.scheduler.learn(at, fact))) {
+            Ok(events) => self.tell(&events),
+            Err(_) => self.fall_back(None),
+        }
+    }
+
+    /// Takes in what came of a deed.
+    pub(crate) fn note(&mut self, at: Instant, happened: Vec<Happened>) {
+        for one in happened {
+            match one {
+                Happened::Fact(fact) => self.learn(at, fact),
+                Happened::Frozen(container) => self.tell_of_container(at, container, "frozen"),
+                Happened::Thawed(container) => self.tell_of_container(at, container, "thawed"),
             }
         }
+    }
+
+    fn tell_of_container(&mut self, at: Instant, container: ContainerId, what: &str) {
+        if let Some((at_us, line)) = views::container_event(self, at, container, what) {
+            self.feed.tell(at_us, line);
+        }
+    }
+
+    /// Decides until there is nothing more to be done at once.
+    fn decide(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            let now = clock::now();
+            let Ok((events, actions)) = catch_unwind(AssertUnwindSafe(|| self.scheduler.decide(now))) else {
+                self.fall_back(self.scheduler.deciding());
+                continue;
+            };
+            self.tell(&events);
+            if actions.is_empty() {
+                return;
+            }
+            // From the first hold on the guard's patience counts.
+            if let Some(guard) = &mut self.guard {
+                guard.renew(true);
+            }
+            for action in actions {
+                let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
+                if let Some(task) = self.scheduler.tracker().task(task).copied() {
+                    let happened = self.actuator.act(action, &task);
+                    self.note(clock::now(), happened);
+                }
+            }
+        }
+    }
+
+    /// The scheduler failed, which it must not: everything on that GPU is let go, or on all of them, and left alone from now on.
+    fn fall_back(&mut self, gpu: Option<GpuId>) {
+        self.failures += 1;
+        let which = gpu.map_or_else(|| "every GPU".to_owned(), |gpu| format!("GPU {}", gpu.0));
+        eprintln!("error: deciding failed: everything on {which} is let go, and policy none runs there");
+        for (at, fact) in &self.facts {
+            eprintln!("error: before that, at {} µs: {fact:?}", at.since(Instant::ZERO).as_micros());
+        }
+        self.facts.clear();
+        if self.failures > FAILURES_MAX {
+            eprintln!("error: deciding failed {FAILURES_MAX} times: the agent gives up");
+            std::process::abort();
+        }
+        let now = clock::now();
+        match gpu {
+            Some(gpu) => self.scheduler.set_policy(now, gpu, Box::new(sched::policy::None)),
+            None => {
+                self.scheduler.set_every_policy(now, Box::new(sched::policy::None));
+                self.policy = "none".to_owned();
+            }
+        }
+        let happened = self.actuator.let_go(|_, on| gpu.is_none_or(|gpu| gpu == on));
+        self.note(now, happened);
+    }
+
+    /// Runs another policy on every GPU. Where nothing can be held that is `none`.
+    pub(crate) fn set_policy(&mut self, name: &str) {
+        let Some(policy) = sched::policy::by_name(name) else { return };
+        let (name, policy) = match self.cannot_hold {
+            Some(why) if policy.acts() => {
+                eprintln!("notice: policy none runs instead of {name}: nothing can be held, for {why}");
+                ("none", Box::new(sched::policy::None) as Box<dyn sched::policy::Policy>)
+            }
+            _ => (name, policy),
+        };
+        name.clone_into(&mut self.policy);
+        self.scheduler.set_every_policy(clock::now(), policy);
     }
 
     fn tell(&mut self, events: &[Event]) {
@@ -251,4 +424,9 @@ impl Owner {
             }
         }
     }
+}
+
+/// Whether the scheduler took a process in: one whose exit was told before its start is old news.
+fn sched_knows(scheduler: &Scheduler, (process, gpu): (sched::Process, GpuId)) -> bool {
+    scheduler.tracker().tasks_on(gpu).any(|task| task.process == process)
 }

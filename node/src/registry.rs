@@ -2,7 +2,7 @@
 
 use crate::facts::{Home, Labels};
 use crate::terms;
-use sched::{ContainerId, Terms};
+use sched::{ContainerId, Span, Terms};
 use std::collections::{BTreeMap, HashMap};
 
 /// How much of an id is shown where there is no name.
@@ -20,6 +20,10 @@ pub(crate) struct Known {
     pub(crate) labels: Labels,
     /// Docker named it, or its cgroup has labels: it is what it seems.
     pub(crate) confirmed: bool,
+    /// How long its health check bears a hold.
+    pub(crate) healthy: Option<Span>,
+    /// Docker was asked about it.
+    pub(crate) asked: bool,
     /// What was last told to the scheduler.
     pub(crate) terms: Option<Terms>,
 }
@@ -46,6 +50,19 @@ impl Registry {
 
     pub(crate) fn by_id(&self, id: &str) -> Option<ContainerId> {
         self.by_id.get(id).copied()
+    }
+
+    /// The container a person means: by name, id or start of the id.
+    pub(crate) fn find(&self, wanted: &str) -> Result<ContainerId, String> {
+        let meant: Vec<&Known> = match self.all().find(|known| known.name == wanted || known.id == wanted) {
+            Some(known) => vec![known],
+            None => self.all().filter(|known| !wanted.is_empty() && known.id.starts_with(wanted)).collect(),
+        };
+        match meant.as_slice() {
+            [known] => Ok(known.number),
+            [] => Err(format!("there is no container '{wanted}'")),
+            _ => Err(format!("'{wanted}' is the start of {} containers' ids", meant.len())),
+        }
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Known> {
@@ -88,8 +105,23 @@ impl Registry {
     pub(crate) fn new_terms(&mut self, number: ContainerId) -> Option<Terms> {
         let known = self.known.get_mut(&number)?;
         let set = self.set.get(&known.id).map(String::as_str);
-        let terms = terms::read(&known.labels, set, self.manage_all);
+        let terms = terms::read(&known.labels, set, known.healthy, self.manage_all);
         (known.terms.replace(terms) != Some(terms)).then_some(terms)
+    }
+
+    /// How long a container's health check bears a hold.
+    pub(crate) fn set_health(&mut self, number: ContainerId, healthy: Span) {
+        if let Some(known) = self.known.get_mut(&number) {
+            known.healthy = Some(healthy);
+        }
+    }
+
+    /// Whether Docker is to be asked about a container that may be held: what its health check bears is in no list. Once.
+    pub(crate) fn ask_once(&mut self, number: ContainerId) -> bool {
+        let managed =
+            |known: &Known| known.terms.is_some_and(|terms| terms.managed) && !known.id.starts_with('/');
+        let known = self.known.get_mut(&number).filter(|known| managed(known));
+        known.is_some_and(|known| !std::mem::replace(&mut known.asked, true))
     }
 
     /// Containers that nobody will tell us the end of, if there are more of them than are worth remembering.
@@ -113,8 +145,16 @@ impl Registry {
         self.numbered += 1;
         let number = ContainerId(self.numbered);
         let name = id.get(..SHORT_ID).unwrap_or(id).to_owned();
-        let known =
-            Known { number, id: id.to_owned(), name, labels: Labels::new(), confirmed: false, terms: None };
+        let known = Known {
+            number,
+            id: id.to_owned(),
+            name,
+            labels: Labels::new(),
+            confirmed: false,
+            healthy: None,
+            asked: false,
+            terms: None,
+        };
         self.by_id.insert(id.to_owned(), number);
         self.known.insert(number, known);
         number

@@ -1,12 +1,13 @@
 //! The agent from start to stop: opens its places, starts its threads, waits for a signal, and puts everything away.
 
-use crate::actuator::OnlyWatch;
+use crate::actuator::{Actuator, LaunchGate, freezer};
 use crate::config::Config;
 use crate::coverage::Probed;
 use crate::facts::exits::Exits;
 use crate::facts::launches::Launches;
 use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
 use crate::feed::Feed;
+use crate::guard::{self, Guard};
 use crate::ledger::{Ledger, Writer};
 use crate::owner::Owner;
 use crate::registry::Registry;
@@ -14,7 +15,7 @@ use crate::server::{self, Desk};
 use crate::table::Table;
 use crate::{clock, notify};
 use sched::{Scheduler, Settings};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -57,18 +58,22 @@ pub enum Failed {
 }
 
 /// Runs the agent until SIGTERM or SIGINT.
-pub fn run(config: &Config, connect: Connect, reread: Reread) -> Result<(), Failed> {
+pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
     if config.driver.is_none() && !in_host_pid_namespace() {
         return Err(Failed::Namespace);
     }
     // Threads inherit it. Who is not root does without.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(config, connect, reread))
+    runtime.block_on(serve(config, connect, reread, guard))
 }
 
-async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), Failed> {
+async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
     let listener = listen(&config.socket).await?;
+    let left = Arc::clone(&connect);
+    let run_dir = config.run_dir.clone();
+    // Its own thread, for it may ask Docker.
+    let _ = tokio::task::spawn_blocking(move || let_go_what_was_left(&run_dir, &left)).await;
     let http = match config.http {
         Some(address) => Some(
             TcpListener::bind(address).await.map_err(|error| Failed::Socket(address.to_string(), error))?,
@@ -84,24 +89,33 @@ async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), 
     let exits = Exits::start(teller.clone())?;
     let launches = probes(config, &teller, &exits);
     let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
-    let owner = move || new_owner(&owned, told, kept, asks, launches).run(&news);
+    let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
+    let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
+    let cannot_hold = freezer::works_here().err();
+    let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone())?) } else { None };
+    let owner = move || {
+        // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
+        let abort = AbortOnUnwind;
+        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
+        (owner.guard, owner.cannot_hold) = (guard, cannot_hold);
+        owner.set_policy(&owned.policy);
+        owner.run(news);
+        std::mem::forget(abort);
+    };
     let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
     let poll = Arc::new(gpu::Poll::default());
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
     tokio::spawn(overrides::watch(config.state_dir.clone(), teller.clone()));
-    let routes = server::routes(Desk { teller: teller.clone(), ledger: ledger.clone(), feed });
-    let http_routes = routes.clone();
+    let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed };
+    let (routes, http_routes) = (server::routes(desk.clone(), true), server::routes(desk, false));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     if let Some(http) = http {
         tokio::spawn(async move { axum::serve(http, http_routes).await });
     }
     notify::tell("READY=1");
     eprintln!("notice: the agent of {} runs; ask it at {}", config.node, config.socket.display());
-    if config.policy != "none" {
-        eprintln!("notice: policy {} is chosen; this version only watches and holds nothing", config.policy);
-    }
     wait_for_the_end(config, &reread, &teller, &poll, &ledger).await?;
     notify::tell("STOPPING=1");
     poll.stop.store(true, Ordering::Relaxed);
@@ -170,12 +184,17 @@ fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
     started.inspect_err(|why| eprintln!("notice: tasks are seen by polling: {why}")).ok()
 }
 
+fn settings(config: &Config) -> Settings {
+    Settings { burst_gap: sched::Span::from_micros(config.burst_gap_us.cast_signed()), ..Settings::default() }
+}
+
 fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
     asks: tokio::sync::mpsc::Sender<String>,
     launches: Option<Launches>,
+    actuator: Actuator,
 ) -> Owner {
     let table = Table::open(&config.table);
     if let Err(error) = &table {
@@ -184,10 +203,10 @@ fn new_owner(
     }
     Owner {
         node: config.node.clone(),
-        policy: config.policy.clone(),
+        policy: "none".to_owned(),
+        configured: config.policy.clone(),
         since_us: clock::wall_now_us(),
-        // Without an actuator, a policy would ask for holds that never come.
-        scheduler: Scheduler::new(Settings::default(), Box::new(sched::policy::None)),
+        scheduler: Scheduler::new(settings(config), Box::new(sched::policy::None)),
         registry: Registry::new(config.manage_all),
         gpus: BTreeMap::new(),
         nvml: None,
@@ -197,9 +216,38 @@ fn new_owner(
         feed,
         ledger,
         table: table.ok(),
-        actuator: Box::new(OnlyWatch),
         probed: Probed::new(launches),
+        actuator,
+        guard: None,
+        cannot_hold: None,
+        facts: VecDeque::new(),
+        failures: 0,
         asks,
+    }
+}
+
+/// What an earlier agent held and did not let go, because its guard died with it.
+fn let_go_what_was_left(run_dir: &Path, connect: &Connect) {
+    let left = guard::release::everything(run_dir, connect, None);
+    for name in left.released {
+        eprintln!("notice: container {name} was left held by an earlier agent, and is let go");
+    }
+    for (name, why) in &left.failed {
+        eprintln!(
+            "warning: container {name} was left held by an earlier agent, and could not be let go: {why}"
+        );
+    }
+    if left.failed.is_empty() {
+        let _ = guard::release::forget(run_dir);
+    }
+}
+
+/// Ends the process when it is dropped, which happens when a panic passes by.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The agent's API: HTTP over a Unix socket, and on loopback where that is asked for. Documented in docs/api.md.
 
 use crate::clock;
+use crate::commands::Command;
 use crate::facts::{Teller, Told};
 use crate::feed::{Dated, Feed};
 use crate::ledger::{Ledger, Query as Lookup};
@@ -9,14 +10,14 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{Stream, StreamExt, stream};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use wire::agent::{ContainerLine, NodeLine, TaskLine};
+use wire::agent::{ContainerLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted, ReleasedLine, TaskLine};
 
 /// The most finished tasks one answer holds.
 const TASKS_LISTED_MAX: usize = 100_000;
@@ -41,9 +42,14 @@ struct Asked {
     follow: Option<bool>,
 }
 
-/// Every path there is.
-pub(crate) fn routes(desk: Desk) -> Router {
-    Router::new()
+/// Every path there is; `may_change` says whether something can be changed, too.
+pub(crate) fn routes(desk: Desk, may_change: bool) -> Router {
+    let changes =
+        Router::new().route("/v1/policy", get(policy).put(set_policy)).route("/v1/release", post(release));
+    // Whoever reaches a loopback address is not asked who they are, and may only look.
+    let looks = Router::new().route("/v1/policy", get(policy));
+    let routes = if may_change { changes } else { looks };
+    routes
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/containers", get(containers))
         .route("/v1/tasks", get(tasks))
@@ -67,6 +73,36 @@ async fn containers(State(desk): State<Desk>) -> Result<Json<Vec<ContainerLine>>
 
 async fn node(State(desk): State<Desk>) -> Result<Json<NodeLine>, Response> {
     Ok(Json(ask(&desk, Question::Node).await?))
+}
+
+async fn policy(State(desk): State<Desk>) -> Result<Json<PolicyLine>, Response> {
+    Ok(Json(ask(&desk, Question::Policy).await?))
+}
+
+async fn set_policy(
+    State(desk): State<Desk>,
+    Json(wanted): Json<PolicyWanted>,
+) -> Result<Json<PolicyLine>, Response> {
+    command(&desk, |to| Command::SetPolicy(wanted.policy, wanted.gpu, to)).await.map(Json)
+}
+
+async fn release(
+    State(desk): State<Desk>,
+    Json(wanted): Json<ReleaseWanted>,
+) -> Result<Json<ReleasedLine>, Response> {
+    command(&desk, |to| Command::Release(wanted.container, to)).await.map(Json)
+}
+
+/// Has the owner do something.
+async fn command<T>(
+    desk: &Desk,
+    command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Command,
+) -> Result<T, Response> {
+    let (to, answer) = oneshot::channel();
+    desk.teller.tell_soon(Told::Command(command(to))).await;
+    let stops = |_| (StatusCode::SERVICE_UNAVAILABLE, "the agent stops\n").into_response();
+    let refused = |why: String| (StatusCode::BAD_REQUEST, why + "\n").into_response();
+    answer.await.map_err(stops)?.map_err(refused)
 }
 
 /// Finished tasks, the oldest end first, then those that run.

@@ -6,9 +6,11 @@ use crate::owner::Owner;
 use crate::terms;
 use sched::node::{Float, report, residents};
 use sched::task::Grip;
-use sched::{Event, Finished, Instant, Span, Task, TaskId};
+use sched::{ContainerId, Event, Finished, Instant, Reason, Span, Task, TaskId};
 use tokio::sync::oneshot::Sender;
-use wire::agent::{ContainerLine, EventLine, GpuLine, Live, NodeLine, State, TaskLine};
+use wire::agent::{
+    ContainerLine, EventLine, GpuLine, GpuPolicy, Live, NodeLine, PolicyLine, State, TaskLine,
+};
 use wire::table::{TableTask, padded};
 
 /// What somebody wants to know, and where the answer goes.
@@ -20,6 +22,8 @@ pub enum Question {
     Containers(Sender<Vec<ContainerLine>>),
     /// The machine.
     Node(Sender<NodeLine>),
+    /// Which policy runs.
+    Policy(Sender<PolicyLine>),
 }
 
 /// Answers. Somebody who has gone away meanwhile needs none.
@@ -28,6 +32,7 @@ pub(crate) fn answer(owner: &Owner, question: Question) {
         Question::Tasks(to) => drop(to.send(running(owner).iter().map(Row::line).collect())),
         Question::Containers(to) => drop(to.send(containers(owner))),
         Question::Node(to) => drop(to.send(node(owner))),
+        Question::Policy(to) => drop(to.send(policy(owner))),
     }
 }
 
@@ -119,6 +124,7 @@ fn containers(owner: &Owner) -> Vec<ContainerLine> {
         let about = tracker.container(known.number);
         let state = match () {
             () if about.is_some_and(|about| about.paused) => State::Frozen,
+            () if owner.actuator.has_frozen(known.number) => State::Frozen,
             () if tasks.is_empty() => State::Idle,
             () if tasks.iter().all(|task| matches!(task.grip, Grip::Held(_))) => State::Held,
             () => State::Running,
@@ -194,16 +200,51 @@ fn error_us(owner: &Owner, period: std::time::Duration) -> i64 {
     if owner.probed.launches.is_some() { PROBES_ERROR_US } else { period.as_micros() as i64 }
 }
 
+/// Which policy runs.
+pub(crate) fn policy(owner: &Owner) -> PolicyLine {
+    let of =
+        |gpu: &sched::GpuId| GpuPolicy { gpu: gpu.0, policy: owner.scheduler.policy(*gpu).name().to_owned() };
+    PolicyLine { policy: owner.policy.clone(), gpus: owner.gpus.keys().map(of).collect() }
+}
+
+/// What a container is called by people; a task that is in none, by its number.
+pub(crate) fn task_name(owner: &Owner, id: TaskId) -> String {
+    let container = owner.scheduler.tracker().task(id).and_then(|task| task.container);
+    let known = container.and_then(|number| owner.registry.get(number));
+    known.map_or_else(|| format!("task {}", id.0), |known| known.name.clone())
+}
+
+/// A container was frozen or thawed, for the reason one of its tasks is held or let go.
+pub(crate) fn container_event(
+    owner: &Owner,
+    at: Instant,
+    container: ContainerId,
+    what: &str,
+) -> Option<(i64, EventLine)> {
+    let known = owner.registry.get(container)?;
+    let tasks = owner.scheduler.tracker().tasks();
+    let reasons = tasks.filter(|task| task.container == Some(container)).filter_map(|task| task.reason);
+    let reason = reasons.last().map(|reason| reason.words(|id| task_name(owner, id)));
+    let at_us = clock::wall_us(at);
+    let line = EventLine {
+        time: clock::rfc3339(at_us),
+        event: what.to_owned(),
+        container: Some(known.id.clone()),
+        name: Some(known.name.clone()),
+        node: owner.node.clone(),
+        reason: reason.unwrap_or_else(|| "no task of it is held any more".to_owned()),
+        pid: None,
+        gpu: None,
+    };
+    Some((at_us, line))
+}
+
 /// An event, as people are told. What was no task after all is not worth a word.
 pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
     let tracker = owner.scheduler.tracker();
-    let name_of = |id: TaskId| {
-        let container = tracker.task(id).and_then(|task| task.container);
-        let known = container.and_then(|number| owner.registry.get(number));
-        known.map_or_else(|| format!("task {}", id.0), |known| known.name.clone())
-    };
-    let why = |because: &Option<sched::Reason>| {
-        because.map_or_else(|| "for no reason that is known".to_owned(), |reason| reason.words(name_of))
+    let why = |because: &Option<Reason>| {
+        let words = |reason: Reason| reason.words(|id| task_name(owner, id));
+        because.map_or_else(|| "for no reason that is known".to_owned(), words)
     };
     let (what, id, at, reason) = match event {
         Event::Started { task, at } => {
@@ -219,7 +260,10 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
             ("missed", *task, *at, format!("its deadline{words} passed"))
         }
         Event::Held { task, at, because } => ("held", *task, *at, why(because)),
-        Event::Released { task, at, because, .. } => ("released", *task, *at, why(because)),
+        Event::Released { task, at, because, .. } => {
+            let expired = matches!(because, Some(Reason::HoldExpired(_)));
+            (if expired { "hold-expired" } else { "released" }, *task, *at, why(because))
+        }
         Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
         Event::Forgotten { .. } => return None,
     };

@@ -197,3 +197,46 @@ pub struct Doctor {
     /// What was looked at.
     pub checks: Vec<Check>,
 }
+
+/// Which policy runs: `/v1/policy`, `policy get --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyLine {
+    /// The policy of every GPU that has none of its own.
+    pub policy: String,
+    /// The policy of each GPU.
+    pub gpus: Vec<GpuPolicy>,
+}
+
+/// The policy of one GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPolicy {
+    /// Its index.
+    pub gpu: u16,
+    /// The policy's name.
+    pub policy: String,
+}
+
+/// What `PUT /v1/policy` is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyWanted {
+    /// The policy's name.
+    pub policy: String,
+    /// For this GPU only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gpu: Option<u16>,
+}
+
+/// What `POST /v1/release` is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseWanted {
+    /// Name, id or start of the id; everything that is held if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<String>,
+}
+
+/// Who was let go: `release --json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleasedLine {
+    /// The names of containers that were held.
+    pub released: Vec<String>,
+}

@@ -3,6 +3,7 @@
 //! HTTP/1.0 on purpose: the answer then ends where the connection ends, so that lists and endless streams of
 //! events are read alike, a line at a time, without a library.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -31,7 +32,20 @@ pub enum NoAnswer {
 
 /// Asks for one JSON value.
 pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, NoAnswer> {
-    let mut reader = open(socket, path)?;
+    answer(open(socket, "GET", path, "")?)
+}
+
+/// Has something done, and asks what came of it. `method` is `PUT` or `POST`.
+pub fn send<T: DeserializeOwned>(
+    socket: &Path,
+    method: &str,
+    path: &str,
+    wanted: &impl Serialize,
+) -> Result<T, NoAnswer> {
+    answer(open(socket, method, path, &serde_json::to_string(wanted)?)?)
+}
+
+fn answer<T: DeserializeOwned>(mut reader: BufReader<UnixStream>) -> Result<T, NoAnswer> {
     let mut body = String::new();
     reader.read_to_string(&mut body).map_err(NoAnswer::Broken)?;
     Ok(serde_json::from_str(&body)?)
@@ -39,7 +53,7 @@ pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, NoAnswer
 
 /// Follows a stream of server-sent events; `each` sees the data of every one, and ends it by returning false.
 pub fn follow(socket: &Path, path: &str, mut each: impl FnMut(&str) -> bool) -> Result<(), NoAnswer> {
-    let mut reader = open(socket, path)?;
+    let mut reader = open(socket, "GET", path, "")?;
     // News may be long in coming.
     reader.get_ref().set_read_timeout(None).map_err(NoAnswer::Broken)?;
     let mut line = String::new();
@@ -57,11 +71,17 @@ pub fn follow(socket: &Path, path: &str, mut each: impl FnMut(&str) -> bool) -> 
 }
 
 /// Sends the question, and reads up to where the body starts.
-fn open(socket: &Path, path: &str) -> Result<BufReader<UnixStream>, NoAnswer> {
+fn open(socket: &Path, method: &str, path: &str, body: &str) -> Result<BufReader<UnixStream>, NoAnswer> {
     let nobody = |error| NoAnswer::Nobody(socket.display().to_string(), error);
     let mut stream = UnixStream::connect(socket).map_err(nobody)?;
     stream.set_read_timeout(Some(Duration::from_secs(ANSWER_SECONDS_MAX))).map_err(nobody)?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: leeway\r\n\r\n").map_err(nobody)?;
+    let length = body.len();
+    let content = if body.is_empty() {
+        String::new()
+    } else {
+        format!("Content-Type: application/json\r\nContent-Length: {length}\r\n")
+    };
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: leeway\r\n{content}\r\n{body}").map_err(nobody)?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).map_err(NoAnswer::Broken)?;

@@ -6,6 +6,7 @@ pub mod bytes;
 pub mod client;
 pub mod deadlines;
 pub mod duration;
+pub mod held;
 pub mod labels;
 pub mod ps;
 pub mod sim;

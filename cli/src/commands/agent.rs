@@ -42,7 +42,7 @@ pub struct Places {
     /// Serve the API on loopback, too
     #[arg(long, value_name = "ADDRESS", env = "LEEWAY_HTTP")]
     http: Option<SocketAddr>,
-    /// For what must not outlive a restart of the machine: the socket
+    /// For what must not outlive a restart of the machine: the socket, and what is held
     #[arg(long, value_name = "DIR", env = "LEEWAY_RUN_DIR")]
     run_dir: Option<PathBuf>,
     /// For what must: the ledger, deadlines that were set
@@ -57,6 +57,9 @@ pub struct Places {
     /// Which containers may be touched: labelled, all
     #[arg(long, value_name = "WHICH", env = "LEEWAY_MANAGE")]
     manage: Option<String>,
+    /// Hold containers by Docker's own pause, which `docker ps` shows: true, false
+    #[arg(long, value_name = "BOOL", env = "LEEWAY_VISIBLE", num_args = 0..=1, default_missing_value = "true")]
+    visible: Option<bool>,
     /// The node's name
     #[arg(long, value_name = "NAME", env = "LEEWAY_NODE")]
     node: Option<String>,
@@ -82,6 +85,7 @@ impl Places {
             table: given.table,
             policy: given.policy,
             manage: given.manage,
+            visible: given.visible,
             node: given.node,
             poll_ms: given.poll_ms,
             probes: given.probes,
@@ -104,7 +108,8 @@ impl Agent {
         }
         let places = self.places;
         let reread = Arc::new(move || places.config().map_err(|wrong| wrong.to_string()));
-        node::run(&config, connector(globals), reread).map_err(|failed| failure(&failed))
+        let guard = super::guard::spawner(globals, &config.run_dir);
+        node::run(&config, connector(globals), reread, guard).map_err(|failed| failure(&failed))
     }
 }
 

@@ -8,6 +8,9 @@ pub mod ps;
 pub mod agent;
 pub mod doctor;
 pub mod events;
+pub mod guard;
+pub mod policy;
+pub mod release;
 pub mod tasks;
 
 pub mod completions;

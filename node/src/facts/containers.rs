@@ -7,7 +7,7 @@ use super::{Labels, Teller, Told};
 use crate::run::Connect;
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, EventMessage};
+use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, EventMessage, HealthConfig};
 use bollard::query_parameters::{EventsOptions, ListContainersOptions};
 use futures_util::StreamExt;
 use std::collections::HashMap;
@@ -110,8 +110,30 @@ async fn tell_listed(teller: &Teller, container: ContainerSummary) {
 async fn inspect(docker: &Docker, teller: &Teller, id: &str) {
     let Ok(found) = docker.inspect_container(id, None).await else { return };
     let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
-    let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    let config = found.config.unwrap_or_default();
+    let labels = config.labels.unwrap_or_default();
     teller.tell_soon(Told::Container(id.to_owned(), name, labels.into_iter().collect())).await;
+    if let Some(tolerated) = config.healthcheck.as_ref().and_then(tolerated) {
+        teller.tell_soon(Told::Health(id.to_owned(), tolerated)).await;
+    }
+}
+
+/// How long a container may fail to answer its health check before it counts as unhealthy. Docker counts failures in a row, and a
+/// check that is due just after the freeze fails at once, so one interval less than there are tries.
+fn tolerated(check: &HealthConfig) -> Option<Duration> {
+    let test = check.test.as_ref()?;
+    if test.is_empty() || test.first().is_some_and(|word| word == "NONE") {
+        return None;
+    }
+    let or = |given: Option<i64>, otherwise| match given {
+        Some(given) if given > 0 => given.cast_unsigned(),
+        _ => otherwise,
+    };
+    // Docker's own defaults, in nanoseconds.
+    let interval = or(check.interval, 30_000_000_000);
+    let timeout = or(check.timeout, 30_000_000_000);
+    let retries = or(check.retries, 3);
+    Some(Duration::from_nanos(interval.saturating_mul(retries - 1).max(timeout)))
 }
 
 /// An event's attributes are the container's labels, with its name and image among them.
@@ -153,4 +175,28 @@ fn in_words(error: &Error) -> String {
         cause = deeper.source();
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_health_check_bears_as_many_intervals_as_it_has_tries_but_one() {
+        let seconds = |seconds: i64| Some(seconds * 1_000_000_000);
+        let test = Some(vec!["CMD".to_owned(), "true".to_owned()]);
+        let check = |interval, timeout, retries| HealthConfig {
+            test: test.clone(),
+            interval,
+            timeout,
+            retries,
+            ..HealthConfig::default()
+        };
+        assert_eq!(tolerated(&check(seconds(2), seconds(1), Some(5))), Some(Duration::from_secs(8)));
+        assert_eq!(tolerated(&check(seconds(2), seconds(1), Some(1))), Some(Duration::from_secs(1)));
+        assert_eq!(tolerated(&check(None, Some(0), Some(0))), Some(Duration::from_mins(1)));
+        let none = HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() };
+        assert_eq!(tolerated(&none), None);
+        assert_eq!(tolerated(&HealthConfig::default()), None);
+    }
 }

@@ -316,7 +316,8 @@ impl<'n> Looker<'n> {
             memory_used: memory.used,
             memory_total: memory.total,
         };
-        if self.reading.replace(reading) != Some(reading) {
+        // While somebody is on the GPU, that nothing changed is news, too: `fifo` waits for a fresh look.
+        if self.reading.replace(reading) != Some(reading) || !self.seen.is_empty() {
             teller.tell(Told::Reading(self.gpu, reading));
         }
         Ok(())

@@ -93,6 +93,16 @@ pub enum Told {
     Memory(Process, GpuId, u64),
     /// Share of the core a process used, in thousandths.
     Core(Process, GpuId, u16),
+    /// What came of freezing or thawing a container.
+    Done(crate::actuator::Done),
+    /// A guard watches, or does no more.
+    Guard(bool),
+    /// The guard let everything go: we had been silent too long.
+    LetGo,
+    /// How long a container's health check bears that it does not answer.
+    Health(String, Duration),
+    /// Somebody wants something done.
+    Command(crate::commands::Command),
     /// The configuration was read anew.
     Config(Box<crate::Config>),
     /// Somebody wants to know something.

@@ -1,0 +1,163 @@
+//! One container as something to hold: who is in it, who of them is held and how, and whether it is frozen.
+
+use super::freezer::Freezer;
+use super::{Happened, answer};
+use sched::task::Gate;
+use sched::{ContainerId, Fact, GpuId, Outcome, Process, RequestId};
+use std::collections::BTreeMap;
+use wire::held::{HeldLine, How};
+
+/// How one task is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// At its process's gate.
+    Gate(Gate),
+    /// By freezing its container.
+    Freeze,
+}
+
+/// An order that is under way.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) number: u64,
+    pub(super) freeze: bool,
+    /// Who waits for an answer.
+    pub(super) requests: Vec<RequestId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) members: BTreeMap<(Process, GpuId), Option<Way>>,
+    /// Looked up when it is first needed.
+    pub(super) freezer: Option<Freezer>,
+    /// It stands, as the kernel confirmed.
+    pub(super) frozen: bool,
+    pub(super) asked: Option<Asked>,
+    /// Docker or a person paused it.
+    pub(super) theirs: bool,
+    /// It stands by Docker's pause, which we asked for.
+    pub(super) through_docker: bool,
+    /// Docker will tell of that many pauses, and of the opposite, that were ours.
+    pub(super) pauses_awaited: u32,
+    pub(super) unpauses_awaited: u32,
+    /// A person let it go: it is not held again while it has a task.
+    pub(super) hands_off: bool,
+}
+
+impl Place {
+    pub(super) fn new(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            name: String::new(),
+            members: BTreeMap::new(),
+            freezer: None,
+            frozen: false,
+            asked: None,
+            theirs: false,
+            through_docker: false,
+            pauses_awaited: 0,
+            unpauses_awaited: 0,
+            hands_off: false,
+        }
+    }
+
+    /// It can only be frozen whole: once all its tasks are held, and one of them can be held no other way.
+    pub(super) fn should_be_frozen(&self) -> bool {
+        self.members.values().all(Option::is_some)
+            && self.members.values().any(|way| *way == Some(Way::Freeze))
+    }
+
+    /// How it will be once everything that was ordered is done.
+    pub(super) fn will_be_frozen(&self) -> bool {
+        self.asked.as_ref().map_or(self.frozen, |asked| asked.freeze)
+    }
+
+    pub(super) fn holds_anything(&self) -> bool {
+        self.frozen || self.asked.is_some() || self.members.values().any(Option::is_some)
+    }
+
+    /// Nobody is in it and nothing is to be done: it can be forgotten.
+    pub(super) fn is_idle(&self) -> bool {
+        self.members.is_empty() && !self.frozen && self.asked.is_none()
+    }
+
+    /// What a process's gate should stop, if anything.
+    pub(super) fn gate_of(&self, process: Process) -> Option<Gate> {
+        let own = self.members.iter().filter(|((member, _), _)| *member == process);
+        let gates: Vec<Gate> = own
+            .filter_map(|(_, way)| match way {
+                Some(Way::Gate(gate)) => Some(*gate),
+                Some(Way::Freeze) | None => None,
+            })
+            .collect();
+        let strictest = gates.iter().find(|gate| **gate == Gate::Allocations).or(gates.first());
+        strictest.copied()
+    }
+
+    /// It stands.
+    pub(super) fn froze(&mut self, container: ContainerId, requests: &[RequestId]) -> Vec<Happened> {
+        self.frozen = true;
+        let mut happened: Vec<Happened> =
+            requests.iter().map(|request| answer(*request, Outcome::Held)).collect();
+        if self.theirs {
+            return happened;
+        }
+        let stopped =
+            self.members.keys().map(|(process, gpu)| Fact::Stopped { process: *process, gpu: *gpu });
+        happened.extend(stopped.map(Happened::Fact));
+        happened.push(Happened::Frozen(container));
+        happened
+    }
+
+    /// It goes on. Those whom nobody released go on, too.
+    pub(super) fn thawed(&mut self, container: ContainerId, requests: &[RequestId]) -> Vec<Happened> {
+        let stood = std::mem::replace(&mut self.frozen, false);
+        self.through_docker = false;
+        let mut happened: Vec<Happened> =
+            requests.iter().map(|request| answer(*request, Outcome::Released)).collect();
+        let resumed =
+            self.members.keys().map(|(process, gpu)| Fact::Resumed { process: *process, gpu: *gpu });
+        happened.extend(resumed.map(Happened::Fact));
+        happened.extend(stood.then_some(Happened::Thawed(container)));
+        happened
+    }
+
+    /// It did not freeze, and runs: nobody in it is held that way.
+    pub(super) fn could_not_be_frozen(&mut self, requests: &[RequestId]) -> Vec<Happened> {
+        self.through_docker = false;
+        self.pauses_awaited = 0;
+        let mut happened: Vec<Happened> =
+            requests.iter().map(|request| answer(*request, Outcome::Failed)).collect();
+        for ((process, gpu), way) in &mut self.members {
+            if way.take_if(|way| *way == Way::Freeze).is_some() {
+                happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
+            }
+        }
+        happened
+    }
+
+    /// What of it is held, for the file. What others paused is not ours to let go.
+    pub(super) fn lines(&self) -> Vec<HeldLine> {
+        let line = |how| HeldLine {
+            how,
+            container: self.id.clone(),
+            name: self.name.clone(),
+            cgroup: self.freezer.as_ref().map(|freezer| freezer.folder().to_owned()),
+            pid: None,
+            started: None,
+        };
+        let mut lines = Vec::new();
+        if (self.frozen || self.asked.is_some()) && !self.theirs && self.freezer.is_some() {
+            lines.push(line(if self.through_docker { How::Paused } else { How::Frozen }));
+        }
+        let at_gate = self.members.iter().filter(|(_, way)| matches!(way, Some(Way::Gate(_))));
+        lines.extend(at_gate.map(|((process, _), _)| HeldLine {
+            pid: Some(process.pid),
+            started: Some(process.started),
+            ..line(How::Stopped)
+        }));
+        lines
+    }
+}

@@ -1,0 +1,97 @@
+//! The guard's own life: wait for the agent's end or silence, and let go.
+
+use super::{HOLDING, LET_GO, PATIENCE, WATCHING, release};
+use crate::run::Connect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// How often what is held is let go again, for as long as the agent is silent: it may be half alive, and hold more.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+/// How often letting go is tried after the agent's death before what cannot be let go is left as it is.
+const SWEEPS_MAX: u32 = 50;
+
+/// Guards until the agent is dead and everything it held is let go. The link is standard input.
+pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
+    outlive_the_agent()?;
+    let link = io::stdin().as_fd().try_clone_to_owned()?;
+    let mut link = UnixStream::from(link);
+    link.write_all(&[WATCHING])?;
+    let mut patience = None;
+    loop {
+        match hear(&mut link, patience)? {
+            Heard::Byte(HOLDING) => patience = Some(PATIENCE),
+            Heard::Byte(_) => patience = None,
+            Heard::Silence => {
+                if patience == Some(PATIENCE) {
+                    eprintln!(
+                        "warning: the agent has said nothing for {} ms: everything is let go",
+                        PATIENCE.as_millis()
+                    );
+                    // It learns of it when it wakes.
+                    let _ = link.write_all(&[LET_GO]);
+                }
+                release::everything(run_dir, connect, None);
+                patience = Some(SWEEP_EVERY);
+            }
+            Heard::End => return clear(run_dir, connect),
+        }
+    }
+}
+
+enum Heard {
+    Byte(u8),
+    Silence,
+    End,
+}
+
+fn hear(link: &mut UnixStream, patience: Option<Duration>) -> io::Result<Heard> {
+    let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+    let mut fds = [PollFd::new(link, PollFlags::IN)];
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(0) => return Ok(Heard::Silence),
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return hear(link, patience),
+        Err(error) => return Err(error.into()),
+    }
+    // Many may have gathered while we were at it: the last one counts.
+    let mut bytes = [0; 64];
+    match link.read(&mut bytes) {
+        Ok(0) => Ok(Heard::End),
+        Ok(count) => Ok(Heard::Byte(bytes[count - 1])),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => hear(link, patience),
+        // Its end was closed with news of ours unread.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Heard::End),
+        Err(error) => Err(error),
+    }
+}
+
+/// The agent is dead: nobody holds anything any more.
+fn clear(run_dir: &Path, connect: &Connect) -> io::Result<()> {
+    for _ in 0..SWEEPS_MAX {
+        if release::everything(run_dir, connect, None).failed.is_empty() {
+            return release::forget(run_dir);
+        }
+        std::thread::sleep(SWEEP_EVERY);
+    }
+    // The file stays, for whoever comes next.
+    Ok(())
+}
+
+/// Ctrl-C, a closed terminal and a stopped service end the agent, and the guard after it. The kernel looks for somebody
+/// else when memory runs out.
+fn outlive_the_agent() -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    // Who leads its group already is on its own already.
+    let _ = rustix::process::setsid();
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    Ok(())
+}
