@@ -281,8 +281,10 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		stop(span, pid, now, kind, until);
 		return 0;
 	}
-	if (span->launches == 0)
+	if (span->launches == 0) {
+		span->heard = 1;
 		tell(now, pid, SAW_LAUNCH, 0);
+	}
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, pid, now);
 	span->launches++;
@@ -296,13 +298,17 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 	return 0;
 }
 
-static __always_inline void on_copy(struct span *span, __u64 bit, __u32 pid, __u64 now)
+static __always_inline void on_copy(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
 {
 	if (span->capturing & bit)
 		return;
 	if (!span->pending) {
 		begin(span, now);
-		tell(now, pid, SAW_COPY, 0);
+		/* Of a process that was there before its probes, any call tells that it has nothing on the GPU. */
+		if ((orders->flags & TELL_COPIES) || !span->heard) {
+			span->heard = 1;
+			tell(now, pid, SAW_COPY, 0);
+		}
 	}
 	submit(span, bit);
 }
@@ -345,8 +351,9 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	}
 	if (orders->flags & URGENT)
 		urgent_is_done(gpu, orders->urgent_bit, now);
+	if (span->launches || (orders->flags & TELL_COPIES))
+		tell(now, pid, SAW_DRAIN, 0);
 	span->launches = 0;
-	tell(now, pid, SAW_DRAIN, 0);
 }
 
 /* What a wait waits for, as it begins. */
@@ -420,7 +427,7 @@ int on_entry(struct pt_regs *regs)
 	if (operation == OP_LAUNCH)
 		return on_launch(span, orders, bit, pid, now);
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
-		on_copy(span, bit, pid, now);
+		on_copy(span, orders, bit, pid, now);
 	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT)
 		on_wait(span, first, cookie, bit, pid, id);
 	if (operation == OP_RECORD) {

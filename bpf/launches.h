@@ -44,6 +44,7 @@ struct orders {
 #define URGENT 4           /* while it has work on the GPU, those that yield are stopped at their next launch */
 #define YIELDS 8
 #define BOUNDED 16         /* its time in flight counts against its GPU's bound */
+#define TELL_COPIES 32     /* its requests are tasks, and a task begins with its input */
 
 /* What the agent orders for one GPU. */
 struct gpu_orders {
@@ -73,6 +74,8 @@ struct span {
 	__u32 switches;  /* the GPU's count at `first` */
 	__u32 bounded;   /* how often the bound stopped it since `first` */
 	__u32 sequence;  /* of its submissions */
+	__u32 heard;     /* the agent has heard of it */
+	__u32 pad;
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 };
 

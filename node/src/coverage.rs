@@ -53,7 +53,8 @@ impl Probed {
 
     /// Whether a process's launches are seen, and no work of its can be on the GPU that was not.
     pub(crate) fn sees_launches_of(&self, process: Process) -> bool {
-        self.saw_all_of(process) && self.ordered.get(&process) == Some(&Coverage::Work)
+        self.saw_all_of(process)
+            && matches!(self.ordered.get(&process), Some(Coverage::Work | Coverage::Requests))
     }
 
     pub(crate) fn forget(&mut self, process: Process) {
@@ -138,6 +139,7 @@ impl Owner {
                 Work::Drained => self.learn(at, Fact::Drained { process, gpu }),
                 Work::AtLaunch => self.learn(at, Fact::AtLaunch { process, gpu }),
                 Work::AtAllocation(bytes) => self.learn(at, Fact::AtAllocation { process, gpu, bytes }),
+                Work::Resumed => self.learn(at, Fact::Resumed { process, gpu }),
                 // Half of the story is worse than NVML's whole.
                 Work::Memory(bytes) if self.probed.saw_all_of(process) => {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
@@ -198,7 +200,7 @@ impl Owner {
         };
         let wants = |gpu, terms: Terms| match terms.mode {
             _ if !terms.managed => None,
-            Mode::Burst => Some(Coverage::Work),
+            Mode::Burst => Some(Coverage::Requests),
             _ if shares(gpu) => Some(Coverage::Work),
             Mode::Memory => Some(Coverage::Memory),
             Mode::Process => None,

@@ -6,7 +6,8 @@
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_LAUNCHES, Span, URGENT, YIELDS, kind,
+    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_LAUNCHES, Span, TELL_COPIES, URGENT,
+    YIELDS, kind,
 };
 use super::{Work, ns_now};
 use rustix::fd::OwnedFd;
@@ -59,9 +60,11 @@ impl Gates {
     }
 
     /// A process that will be probed. False if it is gone.
-    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId) -> bool {
-        if let Some(known) = self.tracked.get_mut(&process.pid).filter(|known| known.process == process) {
+    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId, requests: bool) -> bool {
+        let tell_copies = if requests { TELL_COPIES } else { 0 };
+        if let Some(known) = self.known(process) {
             known.orders.gpu = u32::from(gpu.0 % GPUS_MAX);
+            known.orders.flags = known.orders.flags & !TELL_COPIES | tell_copies;
             return self.write(process.pid).is_ok();
         }
         let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return false };
@@ -69,7 +72,7 @@ impl Gates {
         if !crate::facts::process::is_still(process) {
             return false;
         }
-        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), ..Orders::default() };
+        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags: tell_copies, urgent_bit: 0 };
         let tracked = Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false };
         self.tracked.insert(process.pid, tracked);
         self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
@@ -115,11 +118,21 @@ impl Gates {
         if gate == Gate::Launches {
             known.orders.flags &= !SHUT_ALLOCATIONS;
         }
-        if let Some(Stand::Bound(_)) = known.stands {
-            known.stands = Some(Stand::Launch);
-            self.outbox.push((ns_now(), process, Work::AtLaunch));
+        let stands = known.stands;
+        self.write(process.pid)?;
+        match stands {
+            Some(Stand::Bound(_)) => {
+                self.tracked.entry(process.pid).and_modify(|known| known.stands = Some(Stand::Launch));
+                self.outbox.push((ns_now(), process, Work::AtLaunch));
+                Ok(())
+            }
+            // It may have its memory; at its launch it stops again.
+            Some(Stand::Allocation) if gate == Gate::Launches => {
+                self.outbox.push((ns_now(), process, Work::Resumed));
+                self.resume(process.pid)
+            }
+            _ => Ok(()),
         }
-        self.write(process.pid)
     }
 
     /// Lets the process through, and lets it run if it stands.

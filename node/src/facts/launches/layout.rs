@@ -34,6 +34,7 @@ pub(super) const SHUT_ALLOCATIONS: u32 = 2;
 pub(super) const URGENT: u32 = 4;
 pub(super) const YIELDS: u32 = 8;
 pub(super) const BOUNDED: u32 = 16;
+pub(super) const TELL_COPIES: u32 = 32;
 
 /// What is ordered for one process.
 #[repr(C)]
@@ -79,6 +80,8 @@ pub(super) struct Span {
     switches: u32,
     bounded: u32,
     sequence: u32,
+    heard: u32,
+    pad: u32,
     last: [u32; STREAM_BITS],
 }
 
@@ -97,6 +100,8 @@ impl Span {
         switches: 0,
         bounded: 0,
         sequence: 0,
+        heard: 0,
+        pad: 0,
         last: [0; STREAM_BITS],
     };
 }
@@ -190,6 +195,6 @@ mod tests {
         assert_eq!(sizes("SPANS"), (4, size(size_of::<Span>())));
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
-        assert_eq!(size_of::<Span>(), 8 * 8 + 4 * 4 + 4 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 8 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
     }
 }

@@ -50,6 +50,8 @@ pub enum Work {
     AtLaunch,
     /// It was stopped at an allocation of that many bytes.
     AtAllocation(u64),
+    /// It was let on from an allocation, and will stop at its launch.
+    Resumed,
     /// It has that many bytes allocated.
     Memory(u64),
     /// It launched through a gate that was shut: somebody resumed it.
@@ -61,8 +63,10 @@ pub enum Work {
 pub enum Coverage {
     /// Its allocations.
     Memory,
-    /// Everything.
+    /// Everything that concerns others on the GPU.
     Work,
+    /// Each of its requests is a task, from its input on.
+    Requests,
 }
 
 /// What the threads share.
@@ -126,9 +130,10 @@ impl Launches {
     pub fn cover(&self, process: Process, gpu: GpuId, coverage: Option<Coverage>) {
         let set = coverage.map(|coverage| match coverage {
             Coverage::Memory => symbols::Set::Memory,
-            Coverage::Work => symbols::Set::Work,
+            Coverage::Work | Coverage::Requests => symbols::Set::Work,
         });
-        if set.is_none() || self.shared.gates().enlist(process, gpu) {
+        let requests = coverage == Some(Coverage::Requests);
+        if set.is_none() || self.shared.gates().enlist(process, gpu, requests) {
             let _ = self.orders.send(Order::Cover(process, set));
         }
     }
