@@ -7,6 +7,7 @@ use crate::coverage::Probed;
 use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
+use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
@@ -66,6 +67,8 @@ pub(crate) struct Owner {
     pub(crate) cannot_hold: Option<&'static str>,
     /// The latest facts, the oldest first.
     pub(crate) facts: VecDeque<(Instant, Fact)>,
+    /// None where it cannot be written.
+    pub(crate) journal: Option<Journal>,
     /// How often deciding failed.
     pub(crate) failures: u32,
     /// Ids that Docker is to be asked about.
@@ -185,6 +188,15 @@ impl Owner {
                 }
             }
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
+            Told::Ask(question) => views::answer(self, question),
+            Told::Stop => {}
+            of_ours => self.take_ours(at, of_ours),
+        }
+    }
+
+    /// News of our own doing: the actuator's, the guard's, an operator's.
+    fn take_ours(&mut self, at: Instant, told: Told) {
+        match told {
             Told::Done(done) => {
                 let happened = self.actuator.done(done);
                 self.note(at, happened);
@@ -214,8 +226,7 @@ impl Owner {
                 }
                 self.tell_all_terms(at);
             }
-            Told::Ask(question) => views::answer(self, question),
-            Told::Stop => {}
+            _ => {}
         }
     }
 
@@ -300,6 +311,9 @@ impl Owner {
             self.facts.pop_front();
         }
         self.facts.push_back((at, fact));
+        if let Some(journal) = &mut self.journal {
+            journal.fact(at, &fact);
+        }
         match catch_unwind(AssertUnwindSafe(|| self.scheduler.learn(at, fact))) {
             Ok(events) => self.tell(&events),
             Err(_) => self.fall_back(None),
@@ -332,6 +346,9 @@ impl Owner {
                 continue;
             };
             self.tell(&events);
+            if let Some(journal) = &mut self.journal {
+                journal.decided(now, &actions);
+            }
             if actions.is_empty() {
                 return;
             }
@@ -362,30 +379,36 @@ impl Owner {
             eprintln!("error: deciding failed {FAILURES_MAX} times: the agent gives up");
             std::process::abort();
         }
-        let now = clock::now();
-        match gpu {
-            Some(gpu) => self.scheduler.set_policy(now, gpu, Box::new(sched::policy::None)),
-            None => {
-                self.scheduler.set_every_policy(now, Box::new(sched::policy::None));
-                self.policy = "none".to_owned();
-            }
-        }
+        self.run_policy("none", gpu);
         let happened = self.actuator.let_go(|_, on| gpu.is_none_or(|gpu| gpu == on));
-        self.note(now, happened);
+        self.note(clock::now(), happened);
     }
 
     /// Runs another policy on every GPU. Where nothing can be held that is `none`.
     pub(crate) fn set_policy(&mut self, name: &str) {
-        let Some(policy) = sched::policy::by_name(name) else { return };
-        let (name, policy) = match self.cannot_hold {
-            Some(why) if policy.acts() => {
+        match self.cannot_hold {
+            Some(why) if name != "none" => {
                 eprintln!("notice: policy none runs instead of {name}: nothing can be held, for {why}");
-                ("none", Box::new(sched::policy::None) as Box<dyn sched::policy::Policy>)
+                self.run_policy("none", None);
             }
-            _ => (name, policy),
-        };
-        name.clone_into(&mut self.policy);
-        self.scheduler.set_every_policy(clock::now(), policy);
+            _ => self.run_policy(name, None),
+        }
+    }
+
+    /// Runs another policy from now on, on one GPU or on all.
+    pub(crate) fn run_policy(&mut self, name: &str, gpu: Option<GpuId>) {
+        let Some(policy) = sched::policy::by_name(name) else { return };
+        let now = clock::now();
+        match gpu {
+            Some(gpu) => self.scheduler.set_policy(now, gpu, policy),
+            None => {
+                self.scheduler.set_every_policy(now, policy);
+                name.clone_into(&mut self.policy);
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.policy(now, gpu, name);
+        }
     }
 
     fn tell(&mut self, events: &[Event]) {

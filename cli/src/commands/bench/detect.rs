@@ -185,7 +185,7 @@ fn us(time: &str) -> Option<i64> {
 }
 
 /// The results for people: a line per case, a word per figure.
-fn table(gpu: &str, results: &[Value]) -> String {
+pub(super) fn table(gpu: &str, results: &[Value]) -> String {
     let mut text = format!("on: {gpu}\n");
     for result in results.iter().filter_map(Value::as_object) {
         text += &format!("\n{}\n", result["case"].as_str().unwrap_or_default());
