@@ -8,10 +8,10 @@
  *
  * Time in flight. Work on the GPU cannot be called back, so an urgent launch waits for all that others have queued. For each GPU `due`
  * says when the work of the bounded processes should be done: every launch moves it by the process's estimate. A launch that would
- * bring more than the bound into flight is stopped until little is left. The estimate is learnt at drains, from spans in which
- * nobody else's work was in the way; what urgent processes took and gaps in which the GPU had nothing are left out. One
- * that is too long would confirm itself, because the GPU then idles for it: so it shrinks a little after every span that the bound
- * stopped, until the GPU is the one that is late.
+ * bring more than the bound into flight is stopped until little is left. The estimate is learnt at drains: the time of the span, less
+ * the gaps in which the GPU had nothing and what urgent processes took (their own work as it is when nobody disturbs them, not the time they
+ * had to wait for it). Every error of that makes it longer, so the least of the last few counts. One that is too long confirms itself,
+ * because the GPU then idles for it: so it shrinks a little after every span that the bound stopped, until the GPU is the one that is late.
  *
  * Units: nanoseconds of the monotonic clock. */
 #include <linux/bpf.h>
@@ -26,6 +26,8 @@
 #define BLOCKS_MAX 262144
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
+/* Spans of which the shortest launch is taken. */
+#define MEASURED_MAX 8
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -186,24 +188,35 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
 	span->stands = 0;
 	if (span->launches == 0)
-		span->first = at;
+		span->first = span->launched = at;
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, pid, at);
 	span->launches++;
 }
 
-static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
+/* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
+static __always_inline void measure(struct span *span, __u64 each)
 {
-	__u64 taken = span->lost + (gpu->stolen - span->stolen), length = now - span->first, each;
-	if (!span->launches || span->switches != gpu->switches || taken >= length)
-		return;
-	each = (length - taken) / span->launches;
+	if (!span->measured || each < span->least)
+		span->least = each;
+	span->measured++;
 	if (!span->estimate || each < span->estimate)
 		span->estimate = each;
-	else if (each > span->estimate + span->estimate / 64)
-		span->estimate += (each - span->estimate) / 4;
-	else if (span->bounded)
-		span->estimate -= span->estimate / 128;
+	if (span->measured < MEASURED_MAX)
+		return;
+	span->estimate = span->least;
+	span->measured = 0;
+}
+
+/* A span of a bounded process is over. */
+static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
+{
+	__u64 taken = span->lost + (gpu->stolen - span->stolen), length = now - span->first;
+	if (!span->launches || span->switches != gpu->switches || gpu->urgent || taken >= length)
+		return;
+	measure(span, (length - taken) / span->launches);
+	if (span->bounded)
+		span->estimate -= span->estimate / 256;
 }
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
@@ -282,6 +295,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		return 0;
 	}
 	if (span->launches == 0) {
+		span->launched = now;
 		span->heard = 1;
 		tell(now, pid, SAW_LAUNCH, 0);
 	}
@@ -291,6 +305,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 	if ((orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit)) {
 		if (!gpu->urgent) {
 			gpu->urgent_since = now;
+			gpu->urgent_work = 0;
 			gpu->ahead_then = ahead_of(gpu, now);
 		}
 		__sync_fetch_and_or(&gpu->urgent, orders->urgent_bit);
@@ -313,18 +328,24 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	submit(span, bit);
 }
 
-/* While urgent and bounded work are both there, each has half of the GPU. */
-static __always_inline void urgent_is_done(struct gpu_state *gpu, __u64 bit, __u64 now)
+/* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
+static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
 {
-	__u64 took, left;
+	__u64 took, theirs, left;
 	if (!(gpu->urgent & bit))
 		return;
+	if (span->launches && now > span->launched)
+		measure(span, (now - span->launched) / span->launches);
+	gpu->urgent_work += span->estimate * span->launches;
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
 	if (gpu->urgent)
 		return;
 	took = now - gpu->urgent_since;
-	left = gpu->ahead_then > took / 2 ? gpu->ahead_then - took / 2 : 0;
-	gpu->stolen += took - (gpu->ahead_then - left < took ? gpu->ahead_then - left : took);
+	if (gpu->urgent_work > took)
+		gpu->urgent_work = took;
+	theirs = took - gpu->urgent_work;
+	left = gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0;
+	gpu->stolen += gpu->urgent_work;
 	gpu->due = now + left;
 }
 
@@ -350,7 +371,7 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 			gpu->due = now;
 	}
 	if (orders->flags & URGENT)
-		urgent_is_done(gpu, orders->urgent_bit, now);
+		urgent_is_done(span, gpu, orders->urgent_bit, now);
 	if (span->launches || (orders->flags & TELL_COPIES))
 		tell(now, pid, SAW_DRAIN, 0);
 	span->launches = 0;

@@ -68,6 +68,8 @@ struct span {
 	__u64 lost;      /* nanoseconds since then in which the GPU did not work for it */
 	__u64 stolen;    /* what the GPU had given to urgent processes at `first` */
 	__u64 estimate;  /* nanoseconds of GPU time of one launch; 0: not known */
+	__u64 least;     /* the least that was measured of that lately */
+	__u64 launched;  /* when the first launch since idle was made */
 	__u64 stands;    /* since when it stands at its gate; 0: it does not */
 	__u64 memory;    /* bytes it has allocated */
 	__u32 launches;  /* since `first` */
@@ -75,7 +77,7 @@ struct span {
 	__u32 bounded;   /* how often the bound stopped it since `first` */
 	__u32 sequence;  /* of its submissions */
 	__u32 heard;     /* the agent has heard of it */
-	__u32 pad;
+	__u32 measured;  /* how many spans `least` is of */
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 };
 
@@ -83,6 +85,7 @@ struct span {
 struct gpu_state {
 	__u64 urgent;       /* bits of urgent processes that have work */
 	__u64 urgent_since;
+	__u64 urgent_work;  /* nanoseconds of GPU time that urgent processes have had since then */
 	__u64 ahead_then;   /* what was in flight of bounded ones at that moment */
 	__u64 due;          /* when the work of the bounded ones should be done */
 	__u64 stolen;       /* nanoseconds urgent processes have had */

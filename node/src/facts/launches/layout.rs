@@ -79,6 +79,8 @@ pub(super) struct Span {
     lost: u64,
     stolen: u64,
     pub(super) estimate: u64,
+    least: u64,
+    launched: u64,
     stands: u64,
     memory: u64,
     launches: u32,
@@ -86,7 +88,7 @@ pub(super) struct Span {
     bounded: u32,
     sequence: u32,
     heard: u32,
-    pad: u32,
+    measured: u32,
     last: [u32; STREAM_BITS],
 }
 
@@ -99,6 +101,8 @@ impl Span {
         lost: 0,
         stolen: 0,
         estimate: 0,
+        least: 0,
+        launched: 0,
         stands: 0,
         memory: 0,
         launches: 0,
@@ -106,7 +110,7 @@ impl Span {
         bounded: 0,
         sequence: 0,
         heard: 0,
-        pad: 0,
+        measured: 0,
         last: [0; STREAM_BITS],
     };
 }
@@ -117,6 +121,7 @@ impl Span {
 pub(super) struct GpuState {
     pub(super) urgent: u64,
     urgent_since: u64,
+    urgent_work: u64,
     ahead_then: u64,
     due: u64,
     stolen: u64,
@@ -200,6 +205,6 @@ mod tests {
         assert_eq!(sizes("SPANS"), (4, size(size_of::<Span>())));
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
-        assert_eq!(size_of::<Span>(), 8 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 10 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
     }
 }
