@@ -39,6 +39,7 @@ enum Command {
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
     Doctor(commands::doctor::Doctor),
+    Demo(commands::demo::Demo),
     Bench(commands::bench::Bench),
     Sim(commands::sim::Sim),
     Gpu(commands::gpu::Gpu),
@@ -47,6 +48,10 @@ enum Command {
     Completions(commands::completions::Completions),
     #[command(hide = true)]
     Man(commands::completions::Man),
+    #[command(hide = true)]
+    Play(commands::play::Play),
+    #[command(hide = true, name = commands::demo::sweeper::COMMAND)]
+    Sweep(commands::demo::sweeper::Sweep),
     /// What Docker asks of every plugin
     #[command(hide = true, name = "docker-cli-plugin-metadata")]
     PluginMetadata,
@@ -79,6 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
         Command::Doctor(doctor) => doctor.run(docker),
+        Command::Demo(demo) => demo.run(docker),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
         Command::Gpu(gpu) => gpu.run(),
@@ -86,6 +92,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Plugin(plugin) => plugin.run(docker),
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
+        Command::Play(play) => play.run(),
+        Command::Sweep(sweep) => sweep.run(docker),
         Command::Relay => docker::relay::run(),
         Command::PluginMetadata => commands::plugin::metadata(),
     };

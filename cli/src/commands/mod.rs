@@ -14,6 +14,8 @@ pub mod completions;
 pub mod plugin;
 
 pub mod bench;
+pub mod demo;
+pub mod play;
 pub mod sim;
 
 pub mod gpu;

@@ -1,0 +1,1 @@
+//! The tour: on every ground it can be shown on.
