@@ -50,8 +50,9 @@ enum Command {
     Man(commands::completions::Man),
     #[command(hide = true)]
     Play(commands::play::Play),
+    /// Put away what a demonstration made, when it ends
     #[command(hide = true, name = commands::demo::sweeper::COMMAND)]
-    Sweep(commands::demo::sweeper::Sweep),
+    Sweeper,
     /// What Docker asks of every plugin
     #[command(hide = true, name = "docker-cli-plugin-metadata")]
     PluginMetadata,
@@ -93,7 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
         Command::Play(play) => play.run(),
-        Command::Sweep(sweep) => sweep.run(docker),
+        Command::Sweeper => commands::demo::sweeper::run(docker),
         Command::Relay => docker::relay::run(),
         Command::PluginMetadata => commands::plugin::metadata(),
     };

@@ -45,7 +45,7 @@ pub(super) const CAST: [Part; 5] = [
         deadline: Some("30s"),
         does: "20 products of 8192 × 8192, 4 s of GPU time",
         missed: None,
-        comes_after: Duration::from_millis(1_000),
+        comes_after: Duration::from_secs(1),
         words: &["work", "matmul", "--n", "8192", "--repeat", "20"],
     },
     Part {
@@ -53,7 +53,7 @@ pub(super) const CAST: [Part; 5] = [
         deadline: Some("4s"),
         does: "10 products of 8192 × 8192, 2 s of GPU time",
         missed: Some("render had 2 s of work and 4 s to do it in, but never the GPU to itself."),
-        comes_after: Duration::from_millis(2_000),
+        comes_after: Duration::from_secs(2),
         words: &["work", "matmul", "--n", "8192", "--repeat", "10"],
     },
     Part {
@@ -61,7 +61,7 @@ pub(super) const CAST: [Part; 5] = [
         deadline: Some("12s"),
         does: "5 products of 8192 × 8192, 1 s of GPU time",
         missed: None,
-        comes_after: Duration::from_millis(3_000),
+        comes_after: Duration::from_secs(3),
         words: &["work", "matmul", "--n", "8192", "--repeat", "5"],
     },
 ];

@@ -30,7 +30,10 @@ impl Containers {
     pub(super) fn open(run: &str, globals: &Globals, stage: &Stage, sweeper: &mut Sweeper) -> Result<Self> {
         let host = Endpoint::find(globals)?.host;
         if !host.starts_with("unix://") {
-            return Err(Failure::new(format!("the Docker daemon at {host} is on another machine")).into());
+            return Err(Failure::new(format!(
+                "the Docker daemon at {host} may be on another machine than the simulated GPU"
+            ))
+            .into());
         }
         let docker = Client::connect(globals)?;
         let containers = Self { docker, run: run.to_owned(), mounts: mounts(stage.driver())? };

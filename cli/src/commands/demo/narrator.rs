@@ -82,23 +82,14 @@ impl Narrator {
             return;
         }
         let bar = self.by_part.entry(part.name).or_insert_with(|| self.bars.add(new_bar(part, task)));
+        bar.set_style(style(task));
+        bar.set_message(standing(task));
         bar.set_position(task.run_us.try_into().unwrap_or_default());
-        let state = match (&task.end, task.hit, task.float_us) {
-            (None, _, Some(float)) if float < 0 => {
-                format!("missed, late by {}", in_words(-float / 100_000 * 100_000))
-            }
-            (None, _, Some(float)) => format!("float {}", in_words(float / 100_000 * 100_000)),
-            (None, _, None) => format!("runs for {}", in_words(task.run_us / 100_000 * 100_000)),
-            (Some(_), Some(true), _) => "hit".to_owned(),
-            (Some(_), Some(false), _) => "missed".to_owned(),
-            (Some(_), None, _) => "done".to_owned(),
-        };
-        bar.set_message(state);
     }
 
     /// The closing table, and what to do next.
     pub(super) fn closes(&mut self, rows: Vec<DemoRow>) -> Result<()> {
-        let _ = self.bars.clear();
+        self.take_bars_away();
         let hits = rows.iter().map(|row| row.hits).sum();
         let misses = rows.iter().map(|row| row.misses).sum();
         let show_us = self.start.elapsed().as_micros() as i64;
@@ -128,6 +119,11 @@ impl Narrator {
         if self.json { Ok(()) } else { self.say(text) }
     }
 
+    fn take_bars_away(&mut self) {
+        // Each by itself: one that is only dropped draws the others once more.
+        std::mem::take(&mut self.by_part).into_values().for_each(|bar| bar.finish_and_clear());
+    }
+
     fn line(&mut self, line: &DemoLine) -> Result<()> {
         let text = serde_json::to_string(line).context("could not write a line as JSON")?;
         self.say(&format!("{text}\n"))
@@ -142,20 +138,39 @@ impl Narrator {
 impl Drop for Narrator {
     /// A show that ends early leaves no half-drawn bars.
     fn drop(&mut self) {
-        let _ = self.bars.clear();
+        self.take_bars_away();
     }
 }
 
-/// A bar as long as the deadline; without one, only words.
+/// A bar as long as the deadline.
 fn new_bar(part: &'static Part, task: &TaskLine) -> ProgressBar {
-    let template = if task.deadline_us.is_some() {
-        "  {prefix:<7} {bar:40.cyan} {msg}"
-    } else {
-        "  {prefix:<7} {spinner}{bar:39.hidden} {msg}"
-    };
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let length = task.deadline_us.unwrap_or(1).try_into().unwrap_or(1);
-    ProgressBar::new(length).with_style(style).with_prefix(part.name)
+    ProgressBar::new(length).with_style(style(task)).with_prefix(part.name)
+}
+
+/// Red once the deadline is missed; without a deadline, there is nothing to draw.
+fn style(task: &TaskLine) -> ProgressStyle {
+    let template = match (task.deadline_us, task.hit) {
+        (None, _) => "  {prefix:<7} {msg}",
+        (Some(_), Some(false)) => "  {prefix:<7} {bar:40.red} {msg}",
+        (Some(_), _) => "  {prefix:<7} {bar:40.green} {msg}",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// How a task stands, in a few words.
+fn standing(task: &TaskLine) -> String {
+    // Tenths of a second: what changes faster cannot be read.
+    let about = |us: i64| in_words(us / 100_000 * 100_000);
+    match (&task.end, task.hit, task.float_us) {
+        (None, _, Some(float)) if float < 0 => format!("missed, late by {}", about(-float)),
+        (None, _, Some(float)) => format!("float {}", about(float)),
+        (None, _, None) => format!("runs for {}", about(task.run_us)),
+        (Some(_), Some(true), Some(float)) => format!("hit, float {}", about(float)),
+        (Some(_), Some(true), None) => "hit".to_owned(),
+        (Some(_), Some(false), _) => "missed".to_owned(),
+        (Some(_), None, _) => "done".to_owned(),
+    }
 }
 
 fn table(rows: &[DemoRow]) -> String {

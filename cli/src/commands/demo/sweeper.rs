@@ -78,26 +78,19 @@ impl Sweeper {
     }
 }
 
-/// Put away what a demonstration made, when it ends
-#[derive(clap::Args)]
-pub(crate) struct Sweep {}
-
-impl Sweep {
-    pub(crate) fn run(self, globals: &Globals) -> Result<()> {
-        let mut things = Vec::new();
-        for line in BufReader::new(std::io::stdin()).lines() {
-            let line = line.context("could not read what to put away")?;
-            things.push(serde_json::from_str(&line).context("could not understand what to put away")?);
-        }
-        let mut complaints = sweep(&things, globals);
-        if !matches!(things.last(), Some(Thing::Farewell)) {
-            std::thread::sleep(AFTERMATH);
-            complaints = sweep(&things, globals);
-        }
-        crate::commands::print_all(
-            complaints.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes(),
-        )
+/// The sweeper: hears what is made, waits for the demonstration's end, and removes it all.
+pub(crate) fn run(globals: &Globals) -> Result<()> {
+    let mut things = Vec::new();
+    for line in BufReader::new(std::io::stdin()).lines() {
+        let line = line.context("could not read what to put away")?;
+        things.push(serde_json::from_str(&line).context("could not understand what to put away")?);
     }
+    let mut complaints = sweep(&things, globals);
+    if !matches!(things.last(), Some(Thing::Farewell)) {
+        std::thread::sleep(AFTERMATH);
+        complaints = sweep(&things, globals);
+    }
+    crate::commands::print_all(complaints.join("\n").as_bytes())
 }
 
 /// Removes everything, the last first; what resists.
