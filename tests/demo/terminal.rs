@@ -4,9 +4,9 @@ use crate::theatre::{On, Theatre};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// What a show puts on a terminal, with what is typed there once something is on the screen.
-fn on_terminal(theatre: &Theatre, colours: bool, typed: Option<(&str, &[u8])>) -> (Option<i32>, String) {
-    let line = "stty rows 40 cols 120; exec \"$PROGRAM\" demo --on cgroups";
+/// What a show puts on a terminal, with what is typed there once something is on the screen. Its exit code, its pid.
+fn on_terminal(theatre: &Theatre, colours: bool, typed: Option<(&str, &[u8])>) -> (Option<i32>, u32, String) {
+    let line = "stty rows 40 cols 120; echo $$; exec \"$PROGRAM\" demo --on cgroups";
     let mut command = Command::new("script");
     command.args(["-qec", line, "/dev/null"]).env("PROGRAM", theatre.program());
     command.env("TMPDIR", theatre.temporary()).env("TERM", "xterm").env_remove("NO_COLOR");
@@ -28,31 +28,32 @@ fn on_terminal(theatre: &Theatre, colours: bool, typed: Option<(&str, &[u8])>) -
         }
     }
     drop(keyboard);
-    (child.wait().expect("a terminal").code(), screen)
+    let pid = screen.lines().next().and_then(|line| line.parse().ok()).expect(&screen);
+    (child.wait().expect("a terminal").code(), pid, screen)
 }
 
 #[test]
 fn floats_run_down_on_a_terminal_and_the_table_is_last() {
     let theatre = Theatre::new(On::Cgroups);
-    let (code, screen) = on_terminal(&theatre, true, None);
+    let (code, pid, screen) = on_terminal(&theatre, true, None);
     assert_eq!(code, Some(0), "{screen}");
     let (live, closing) = screen.split_once("CONTAINER   DEADLINE").expect(&screen);
     assert!(live.contains("\x1b[32m") && live.contains("\x1b[31m"), "green in time, red when late: {live:?}");
     assert!(live.contains("float ") && live.contains("missed, late by ") && live.contains('█'), "{live}");
     assert!(closing.contains("3 of 4 deadlines were met.") && closing.contains("leeway run --deadline"));
     assert!(!closing.contains('\x1b'), "nothing is drawn over the table: {closing:?}");
-    assert_eq!(theatre.left_of(0), Vec::<String>::new());
+    assert_eq!(theatre.left_of(pid), Vec::<String>::new());
 }
 
 #[test]
 fn ctrl_c_is_typed_and_no_colour_is_asked_for() {
     let theatre = Theatre::new(On::Cgroups);
-    let (code, screen) = on_terminal(&theatre, false, Some(("missed, late by", b"\x03")));
+    let (code, pid, screen) = on_terminal(&theatre, false, Some(("missed, late by", b"\x03")));
     assert_eq!(code, Some(130), "{screen}");
     assert!(screen.ends_with("error: ended early; all that it had made is gone\r\n"), "{screen:?}");
     let colours = ["\x1b[31m", "\x1b[32m", "\x1b[0m"];
     assert!(!colours.iter().any(|colour| screen.contains(colour)), "{screen:?}");
-    assert_eq!(theatre.left_of(0), Vec::<String>::new());
+    assert_eq!(theatre.left_of(pid), Vec::<String>::new());
 }
 
 #[test]

@@ -101,7 +101,11 @@ impl Theatre {
 
     /// Processes, files, cgroups, containers and images of a show.
     pub(crate) fn left_of(&self, pid: u32) -> Vec<String> {
-        let is_ours = |name: &str| name.starts_with("leeway-demo-") && name.contains(&format!("-{pid}"));
+        // The name is `leeway-demo-LUCK-PID`, and a container's goes on with `-PART`.
+        let pid = pid.to_string();
+        let is_ours = |name: &str| {
+            name.strip_prefix("leeway-demo-").and_then(|rest| rest.split('-').nth(1)) == Some(pid.as_str())
+        };
         let mut left = processes_of(&self.program());
         left.extend(names_in(&self.temporary()));
         for hierarchy in ["", "freezer", "unified"] {
