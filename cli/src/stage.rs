@@ -119,7 +119,7 @@ impl Stage {
         let agent = Player::start(agent.stderr(log))?;
         let mut stage = Self { agent, _gpu: gpu, folder, driver };
         let socket = stage.socket();
-        let sees = || node_at(&socket).is_some_and(|node| node.tier == "polling");
+        let sees = || node_at(&socket).is_some_and(|node| node.tier != "none");
         ready("an agent that sees a GPU", Some(&mut stage.agent), sees)
             .with_context(|| stage.last_words_of_the_agent())?;
         Ok(stage)

@@ -36,6 +36,8 @@ impl Containers {
             .into());
         }
         let docker = Client::connect(globals)?;
+        // Who does not hear of containers does not know their deadlines.
+        wait_for("an agent that hears of Docker", || stage.node().is_some_and(|node| node.docker))?;
         let containers = Self { docker, run: run.to_owned(), mounts: mounts(stage.driver())? };
         sweeper.remember(&Thing::Image(run.to_owned()))?;
         containers.docker.import_empty_image(run, "latest")?;
