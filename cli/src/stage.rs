@@ -1,9 +1,13 @@
-//! A stage to measure on: a simulated GPU and an agent of our own, which go when we do.
+//! A stage to measure on and to show things on: a simulated GPU and an agent of our own, which go when we do.
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use wire::agent::NodeLine;
 use wire::client;
@@ -16,6 +20,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A program that ends with us.
 pub(crate) struct Player(Child);
 
+/// What a stage is set with.
+pub(crate) struct Setting<'a> {
+    /// The folder of a driver's libraries; without one, a GPU is simulated.
+    pub(crate) driver: Option<&'a Path>,
+    /// Memory of the simulated GPU.
+    pub(crate) memory: &'a str,
+    /// How long after a program's start the simulated GPU's NVML lists it.
+    pub(crate) listed_after_ms: u64,
+    /// How often the agent looks.
+    pub(crate) poll_ms: u64,
+    /// The agent's policy.
+    pub(crate) policy: &'a str,
+}
+
 impl Player {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let what = format!("could not start {}", command.get_program().to_string_lossy());
@@ -26,8 +44,17 @@ impl Player {
         self.0.id()
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+
     /// Asks it to end, without waiting: many end sooner together than one after another.
-    pub(crate) fn tell_to_end(&self) {
+    pub(crate) fn tell_to_end(&mut self) {
+        // Once it has been waited for, its pid may mean anybody.
+        if self.ended().is_some() {
+            return;
+        }
         let pid = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
@@ -60,25 +87,58 @@ pub(crate) struct Stage {
 impl Stage {
     /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
-        let folder = Folder::new()?;
+        let setting = Setting { driver, memory, listed_after_ms: 0, poll_ms, policy: "none" };
+        Self::set_in(Folder::new("leeway")?, &setting)
+    }
+
+    /// The same in a folder that is there already.
+    pub(crate) fn set_in(folder: Folder, setting: &Setting<'_>) -> Result<Self> {
         let at = |name: &str| folder.0.join(name);
-        let (gpu, driver) = match driver {
-            Some(driver) => (None, driver.to_owned()),
-            None => {
-                let mut simulate = leeway()?;
-                simulate.args(["gpu", "simulate", "--listed-after-ms", "0", "--memory", memory, "--dir"]);
-                (Some(Player::start(simulate.arg(at("gpu")).stdout(Stdio::null()))?), at("gpu"))
-            }
-        };
-        wait_for("the driver's libraries", || driver.join("libnvidia-ml.so.1").exists())?;
-        let mut agent = leeway()?;
-        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &poll_ms.to_string()]);
+        let mut gpu = None;
+        let driver = setting.driver.map_or_else(|| at("gpu"), Path::to_owned);
+        if setting.driver.is_none() {
+            let mut simulate = ending_with_us(&[])?;
+            simulate.args(["gpu", "simulate", "--memory", setting.memory, "--listed-after-ms"]);
+            simulate.arg(setting.listed_after_ms.to_string()).arg("--dir").arg(at("gpu"));
+            gpu = Some(Player::start(simulate.stdout(Stdio::null()))?);
+        }
+        // The program for containers is the last thing a simulated GPU puts into its folder.
+        let last = if setting.driver.is_none() { "lib/ld.so" } else { "libnvidia-ml.so.1" };
+        ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
+        // An agent of the machine has its settings in a file and in the environment: they are not meant for this one.
+        std::fs::write(at("leeway.toml"), "").context("could not write an empty configuration")?;
+        let log = File::create(at("agent.log")).context("could not make a log for the agent")?;
+        let mut agent = ending_with_us(&[])?;
+        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &setting.poll_ms.to_string()]);
         agent.arg("--run-dir").arg(at("run")).arg("--state-dir").arg(at("state"));
         agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
-        let agent = Player::start(agent.stderr(Stdio::null()))?;
-        let stage = Self { agent, _gpu: gpu, folder, driver };
-        wait_for("an agent that sees a GPU", || stage.node().is_some_and(|node| node.tier == "polling"))?;
+        agent.arg("--config").arg(at("leeway.toml")).args(["--policy", setting.policy]);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"LEEWAY_")) {
+            agent.env_remove(name);
+        }
+        let agent = Player::start(agent.stderr(log))?;
+        let mut stage = Self { agent, _gpu: gpu, folder, driver };
+        let socket = stage.socket();
+        let sees = || node_at(&socket).is_some_and(|node| node.tier != "none");
+        ready("an agent that sees a GPU", Some(&mut stage.agent), sees)
+            .with_context(|| stage.last_words_of_the_agent())?;
         Ok(stage)
+    }
+
+    /// What the agent said last: why it ended, where it has.
+    fn last_words_of_the_agent(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();
+        format!("the agent said last: {}", log.lines().last().unwrap_or("nothing"))
+    }
+
+    /// The folder of the GPU's libraries.
+    pub(crate) fn driver(&self) -> &Path {
+        &self.driver
+    }
+
+    /// A file of ours on the stage.
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -90,7 +150,7 @@ impl Stage {
     }
 
     pub(crate) fn node(&self) -> Option<NodeLine> {
-        client::get(&self.socket(), "/v1/node").ok()
+        node_at(&self.socket())
     }
 
     /// A CUDA program on the stage's GPU.
@@ -101,13 +161,26 @@ impl Stage {
     }
 }
 
+fn node_at(socket: &Path) -> Option<NodeLine> {
+    client::get(socket, "/v1/node").ok()
+}
+
+/// This program, once more; however we end, it ends too. Ctrl-C is for us alone: we end it in good order.
+/// `options` are those of `leeway play`.
+pub(crate) fn ending_with_us(options: &[&OsStr]) -> Result<Command> {
+    let mut command = leeway()?;
+    command.args(["play", "--parent", &std::process::id().to_string()]).args(options).arg("--");
+    command.process_group(0);
+    Ok(command)
+}
+
 /// This program, once more.
 pub(crate) fn leeway() -> Result<Command> {
     Ok(Command::new(std::env::current_exe().context("could not find this program's own file")?))
 }
 
 /// Waits until something is so.
-pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > READY_MAX {
@@ -119,14 +192,31 @@ pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failu
     Ok(())
 }
 
+/// Waits until something is so that a program brings about, and no longer than the program lives.
+fn ready(what: &str, mut player: Option<&mut Player>, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+    let mut gone = false;
+    wait_for(what, || {
+        gone = player.as_mut().is_some_and(|player| player.ended().is_some());
+        gone || is_so()
+    })?;
+    if gone {
+        return Err(Failure::new(format!("there is no hope for {what}: its program has ended")));
+    }
+    Ok(())
+}
+
 /// A folder of our own. Sockets have short names, so it is in the system's folder for such things.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("leeway-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("could not make {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

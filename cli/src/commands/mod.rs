@@ -19,6 +19,8 @@ pub mod plugin;
 
 pub mod bench;
 pub mod replay;
+pub mod demo;
+pub mod play;
 pub mod sim;
 
 pub mod gpu;

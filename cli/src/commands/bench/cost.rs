@@ -20,7 +20,7 @@ const NVIDIA_SMI_MS: f64 = 26.0;
 pub(super) fn of_agent(stage: &Stage, programs: usize, during: Duration) -> Result<Value> {
     // A day: they go when we are done with them.
     let hold = ["hold", "--memory", "1MiB", "--for", "24h"];
-    let players = (0..programs)
+    let mut players = (0..programs)
         .map(|_| Player::start(stage.work(&hold)?.stdout(Stdio::null())))
         .collect::<Result<Vec<Player>>>()?;
     let tasks = || stage.node().map_or(0, |node| node.gpus.iter().map(|gpu| gpu.tasks).sum());
@@ -32,7 +32,7 @@ pub(super) fn of_agent(stage: &Stage, programs: usize, during: Duration) -> Resu
     std::thread::sleep(during);
     let ratio = (cpu_ns(agent)? - before) as f64 / start.elapsed().as_nanos() as f64;
     let rss_bytes = rss_bytes(agent)?;
-    players.iter().for_each(|player| player.tell_to_end());
+    players.iter_mut().for_each(Player::tell_to_end);
     drop(players);
     wait_for("an empty GPU", || tasks() == 0)?;
     Ok(json!({
