@@ -2,15 +2,17 @@
 
 use crate::actuator::Actuator;
 use crate::clock;
+use crate::facts::gpu::Poll;
 use crate::facts::{Found, News, Told};
 use crate::feed::Feed;
 use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Scheduler, TaskId};
+use sched::{ContainerId, Event, Fact, GpuId, Instant, Mode, Scheduler, TaskId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wire::table::TableTask;
@@ -35,7 +37,7 @@ pub(crate) struct Owner {
     pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
     pub(crate) gpus: BTreeMap<GpuId, KnownGpu>,
-    /// How often NVML is asked, while it answers.
+    /// How far behind NVML a start may be seen, while NVML answers.
     pub(crate) nvml: Option<Duration>,
     pub(crate) docker: bool,
     /// When each running task started, on the wall clock as it was then.
@@ -48,6 +50,7 @@ pub(crate) struct Owner {
     pub(crate) actuator: Box<dyn Actuator>,
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
+    pub(crate) poll: Arc<Poll>,
 }
 
 impl Owner {
@@ -219,6 +222,8 @@ impl Owner {
     }
 
     fn publish(&mut self) {
+        let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
+        self.poll.finely.store(by_memory, Ordering::Relaxed);
         if self.table.is_some() {
             let tasks = views::table(self);
             if let Some(table) = &mut self.table {

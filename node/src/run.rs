@@ -79,11 +79,11 @@ async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), 
     let feed = Arc::new(Feed::new());
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
-    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
-    let owner = move || new_owner(&owned, told, kept, asks).run(&news);
+    let poll = Arc::new(gpu::Poll::default());
+    let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
+    let owner = move || new_owner(&owned, told, kept, asks, paced).run(&news);
     let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
     let exits = Exits::start(teller.clone())?;
-    let poll = Arc::new(gpu::Poll::default());
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
@@ -163,6 +163,7 @@ fn new_owner(
     feed: Arc<Feed>,
     ledger: Ledger,
     asks: tokio::sync::mpsc::Sender<String>,
+    poll: Arc<gpu::Poll>,
 ) -> Owner {
     let table = Table::open(&config.table);
     if let Err(error) = &table {
@@ -186,6 +187,7 @@ fn new_owner(
         table: table.ok(),
         actuator: Box::new(OnlyWatch),
         asks,
+        poll,
     }
 }
 

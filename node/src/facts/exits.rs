@@ -9,6 +9,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sched::Process;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many exits are taken at one wake.
@@ -21,13 +22,14 @@ type Watched = Arc<Mutex<HashMap<u32, (Process, OwnedFd)>>>;
 pub struct Exits {
     epoll: Arc<OwnedFd>,
     watched: Watched,
+    seen: Arc<AtomicU64>,
 }
 
 impl Exits {
     /// Starts the thread that waits.
     pub fn start(teller: Teller) -> std::io::Result<Self> {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
-        let exits = Self { epoll, watched: Watched::default() };
+        let exits = Self { epoll, watched: Watched::default(), seen: Arc::default() };
         let waiter = exits.clone();
         std::thread::Builder::new().name("exits".to_owned()).spawn(move || waiter.wait(&teller))?;
         Ok(exits)
@@ -36,6 +38,11 @@ impl Exits {
     /// The process a pid stands for, if it is watched: it has then not exited, or not been seen to yet.
     pub fn known(&self, pid: u32) -> Option<Process> {
         self.watched().get(&pid).map(|(process, _)| *process)
+    }
+
+    /// How many exits were seen. While this stays the same, so does what is `known` of any pid.
+    pub fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
     }
 
     /// Waits for a process's exit from now on. False if it is gone already.
@@ -66,6 +73,7 @@ impl Exits {
             let at = clock::now();
             for event in &events {
                 let gone = self.watched().remove(&(event.data.u64() as u32));
+                self.seen.fetch_add(1, Ordering::Release);
                 // Dropping the pidfd takes it off the list.
                 if let Some((process, _)) = gone
                     && !teller.tell_at(at, Told::ProcessGone(process))
@@ -101,5 +109,6 @@ mod tests {
         assert!(seen.since(news.at).as_micros().abs() < 100_000);
         assert_eq!(exits.known(process.pid), None);
         assert!(!exits.watch(process), "it is gone");
+        assert_eq!(exits.seen(), 1);
     }
 }
