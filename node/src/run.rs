@@ -61,8 +61,16 @@ pub fn run(config: &Config, connect: Connect, reread: Reread) -> Result<(), Fail
     }
     // Threads inherit it. Who is not root does without.
     let _ = rustix::process::setpriority_process(None, NICENESS);
+    allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(config, connect, reread))
+}
+
+/// Each process on a GPU is a file to us: with a shell's thousand, the exits of many would not be seen.
+fn allow_many_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
 async fn serve(config: &Config, connect: Connect, reread: Reread) -> Result<(), Failed> {

@@ -7,5 +7,6 @@ mod daemon;
 mod scene;
 
 mod faults;
+mod forks;
 mod restarts;
 mod tracking;

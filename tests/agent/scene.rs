@@ -13,6 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How far a start may be from the program's own record on a machine with other work to do. `leeway bench detect` has the
+/// figures of a quiet one.
+pub(crate) const START_ERROR_S_MAX: f64 = 0.15;
+/// Docker writes an end down late: its own processes stand between.
+pub(crate) const END_ERROR_S_MAX: f64 = 0.5;
+
 /// A process that ends with the test.
 pub(crate) struct Running(Child);
 
