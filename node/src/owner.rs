@@ -94,7 +94,11 @@ impl Owner {
                 self.registry.set = set;
                 self.tell_all_terms(at);
             }
-            Told::Nvml(period) => self.nvml = period,
+            Told::Nvml(error) => {
+                self.nvml = error;
+                // What was read of them is old news; they are found anew when NVML is back.
+                self.gpus.values_mut().for_each(|gpu| gpu.lost |= error.is_none());
+            }
             Told::Gpu(gpu, found) => {
                 self.gpus.insert(gpu, KnownGpu { found, lost: false });
             }

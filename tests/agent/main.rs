@@ -6,6 +6,7 @@ mod daemon;
 
 mod scene;
 
+mod cost;
 mod faults;
 mod forks;
 mod restarts;

@@ -64,6 +64,10 @@ pub fn explain(error: &NvmlError) -> (String, &'static str) {
             "NVIDIA's management library is there, but no driver is loaded".to_owned(),
             "load it with `sudo modprobe nvidia`, or start the simulated GPU",
         ),
+        NvmlError::NotFound => (
+            "the NVIDIA driver sees no GPU".to_owned(),
+            "see whether `nvidia-smi` lists one; `lspci` says whether one is built in",
+        ),
         NvmlError::NoPermission => {
             ("the NVIDIA driver may not be used by this user".to_owned(), "run the agent as root")
         }
@@ -80,9 +84,13 @@ pub fn watch(driver: Option<&Path>, teller: &Teller, exits: &Exits, poll: &Poll)
     while !poll.stop.load(Ordering::Relaxed) {
         let lost = match load(driver) {
             Ok(nvml) => {
-                said.clear();
                 let pace = Pace::new(driver.map(Path::to_owned).or_else(folder_of_nvml).as_deref());
-                Watch { teller, exits, poll, pace, lookers: Vec::new() }.run(&nvml)
+                let mut watch = Watch { teller, exits, poll, pace, lookers: Vec::new() };
+                let found = watch.find(&nvml);
+                if found.is_ok() {
+                    said.clear();
+                }
+                found.err().unwrap_or_else(|| watch.run())
             }
             Err(error) => error,
         };
@@ -130,10 +138,7 @@ struct Watch<'a, 'n> {
 
 impl<'n> Watch<'_, 'n> {
     /// Looks at every GPU, period after period. Ends with the reason why NVML as a whole is of no use any more.
-    fn run(&mut self, nvml: &'n Nvml) -> NvmlError {
-        if let Err(error) = self.find(nvml) {
-            return error;
-        }
+    fn run(&mut self) -> NvmlError {
         let mut told = None;
         while !self.poll.stop.load(Ordering::Relaxed) {
             let period = Span::from_micros(self.poll.period_us.load(Ordering::Relaxed) as i64);

@@ -72,8 +72,10 @@ impl Drop for Crowd {
         match self {
             Self::Docker { ids } => {
                 for some in ids.chunks(AT_ONCE) {
-                    let gone: Vec<_> =
-                        some.iter().filter_map(|id| spawn(docker(&["rm", "-f", id]).stdout(Stdio::null()))).collect();
+                    let gone: Vec<_> = some
+                        .iter()
+                        .filter_map(|id| spawn(docker(&["rm", "-f", id]).stdout(Stdio::null())))
+                        .collect();
                     gone.into_iter().for_each(|mut child| drop(child.wait()));
                 }
                 let _ = docker(&["rmi", IMAGE]).stdout(Stdio::null()).stderr(Stdio::null()).status();
