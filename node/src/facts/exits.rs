@@ -79,7 +79,7 @@ impl Exits {
             for event in &events {
                 let (pid, number) = (event.data.u64() as u32, (event.data.u64() >> 32) as u32);
                 let mut watched = self.watched();
-                if !watched.get(&pid).is_some_and(|(_, watching, _)| *watching == number) {
+                if watched.get(&pid).is_none_or(|(_, watching, _)| *watching != number) {
                     continue;
                 }
                 // Dropping the pidfd takes it off the list.

@@ -21,7 +21,7 @@ const QUIET_PERMILLE: i64 = 5;
 /// Quiet looks are at least this far apart: a start is then seen within 10 ms even where nothing announced it.
 const QUIET_MIN: Span = Span::from_millis(10);
 /// And at most this: a third of what NVML itself is late.
-const QUIET_MAX: Span = Span::from_millis(50);
+pub const QUIET_MAX: Span = Span::from_millis(50);
 /// In steps of this: people are told how far apart looks are, and not that it changes all the time.
 const QUIET_STEP: Span = Span::from_millis(5);
 /// How many looks there are between two looks at what they cost.

@@ -33,7 +33,40 @@ struct Used {
     looking_ns: u64,
 }
 
-/// Measures the agent while a crowd holds GPU memory. Also one of the crowd's Docker containers, where there are such.
+/// What the agent uses from one moment on.
+pub(super) struct Meter {
+    agent: u32,
+    before: Used,
+    since: Instant,
+}
+
+/// How the agent looks at the GPU.
+struct Looks {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+impl Meter {
+    pub(super) fn start(stage: &Stage) -> Result<Self> {
+        let agent = stage.agent.pid();
+        Ok(Self { agent, before: used(agent)?, since: Instant::now() })
+    }
+
+    /// Its share of a core until now.
+    pub(super) fn cpu_ratio(&self) -> Result<f64> {
+        let cpu_ns = used(self.agent)?.cpu_ns - self.before.cpu_ns;
+        Ok(round(cpu_ns as f64 / self.since.elapsed().as_nanos() as f64))
+    }
+
+    fn looks(&self) -> Result<Looks> {
+        let now = used(self.agent)?;
+        let looks = (now.looks - self.before.looks) as f64;
+        let cpu_us = (now.looking_ns - self.before.looking_ns) as f64 / 1e3 / looks.max(1.0);
+        Ok(Looks { per_second: round(looks / self.since.elapsed().as_secs_f64()), cpu_us: round(cpu_us) })
+    }
+}
+
+/// Measures the agent while a crowd holds GPU memory, and where that is Docker's, what asking Docker would take.
 pub(super) fn of_agent(
     stage: &Stage,
     containers: usize,
@@ -45,21 +78,18 @@ pub(super) fn of_agent(
     wait_for("all containers on the GPU", || tasks() >= containers)?;
     // What a start costs is not what watching costs.
     std::thread::sleep(Duration::from_secs(2));
-    let agent = stage.agent.pid();
-    let (before, start) = (used(agent)?, Instant::now());
+    let meter = Meter::start(stage)?;
     std::thread::sleep(during);
-    let (after, elapsed) = (used(agent)?, start.elapsed());
-    let looks = (after.looks - before.looks) as f64;
-    let look_us = (after.looking_ns - before.looking_ns) as f64 / 1e3 / looks.max(1.0);
+    let (cpu_ratio, looks) = (meter.cpu_ratio()?, meter.looks()?);
     let mut results = vec![json!({
         "case": CASE,
         "containers": containers,
         "kind": crowd.kind(),
-        "agent_cpu_ratio": round((after.cpu_ns - before.cpu_ns) as f64 / elapsed.as_nanos() as f64),
-        "agent_rss_bytes": rss_bytes(agent)?,
-        "looks_per_second": round(looks / elapsed.as_secs_f64()),
-        "look_cpu_us": round(look_us),
-        "look_cpu_us_per_container": round(look_us / containers.max(1) as f64),
+        "agent_cpu_ratio": cpu_ratio,
+        "agent_rss_bytes": rss_bytes(meter.agent)?,
+        "looks_per_second": looks.per_second,
+        "look_cpu_us": looks.cpu_us,
+        "look_cpu_us_per_container": round(looks.cpu_us / containers.max(1) as f64),
     })];
     results.extend(crowd.first_id().map(|id| of_spawning(Some(id))));
     drop(crowd);

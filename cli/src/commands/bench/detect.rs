@@ -7,6 +7,7 @@ use super::cost;
 use crate::failure::Failure;
 use crate::stage::Stage;
 use anyhow::{Context, Result};
+use node::facts::gpu::QUIET_MAX;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -98,9 +99,10 @@ impl Detect {
         let poll_us = self.poll_ms as i64 * 1000;
         results.push(json!({
             "case": "bound on a real GPU",
-            "start_error_us_max": NVML_LISTS_AFTER_US + poll_us,
             "nvml_lists_after_us": NVML_LISTS_AFTER_US,
             "poll_us": poll_us,
+            "start_error_us_announced": NVML_LISTS_AFTER_US + poll_us,
+            "start_error_us_max": NVML_LISTS_AFTER_US + poll_us.max(QUIET_MAX.as_micros()),
         }));
         let report = super::report("detect", &node, results);
         let text =
@@ -116,7 +118,9 @@ impl Detect {
         perform: impl FnOnce() -> Result<Vec<Truth>>,
     ) -> Result<Value> {
         let since_us = now_us();
+        let meter = cost::Meter::start(stage)?;
         let truths = perform()?;
+        let cpu_ratio = meter.cpu_ratio()?;
         // The exit of the last one may still be on its way to the agent.
         std::thread::sleep(SETTLE);
         let path = format!("/v1/tasks?since_us={since_us}");
@@ -139,6 +143,7 @@ impl Detect {
             "case": case,
             "tier": self.tier,
             "tasks": truths.len(),
+            "agent_cpu_ratio": cpu_ratio,
             "unseen": truths.len() - starts.len(),
             "start_error_us_p50": at(&starts, 50),
             "start_error_us_p99": at(&starts, 99),
