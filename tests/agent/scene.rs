@@ -23,6 +23,10 @@ pub(crate) const END_ERROR_S_MAX: f64 = 0.5;
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("a program that starts"))
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal);
     }
@@ -94,10 +98,15 @@ impl Scene {
 
     /// Starts the agent, whatever comes of it. What it says goes to `agent.log`.
     pub(crate) fn agent_unready(&self, words: &[&str]) -> Running {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.place("agent.log"));
         let mut command = self.leeway(["agent"]);
         command.arg("--driver").arg(self.place("gpu")).args(words);
-        Running(command.stderr(log.expect("a log")).spawn().expect("an agent"))
+        Running::start(command.stderr(self.new_log()))
+    }
+
+    /// Where an agent says what it says, after what others said before.
+    pub(crate) fn new_log(&self) -> std::fs::File {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.place("agent.log"));
+        log.expect("a log")
     }
 
     pub(crate) fn log(&self) -> String {
