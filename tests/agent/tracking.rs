@@ -212,3 +212,19 @@ fn a_server_in_process_mode_is_told_once_that_burst_would_fit() {
     assert_eq!(suggested().len(), 1);
     scene.remove(&name);
 }
+
+#[test]
+fn a_start_between_two_looks_that_are_far_apart_is_seen() {
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent_unready(&["--poll-ms", "800"]);
+    eventually("an agent that sees a GPU", || scene.node().filter(|node| node["tier"] == "polling"));
+    let mut work = Command::new(leeway_program());
+    work.args(["work", "hold", "--for", "2s"]).env("LD_LIBRARY_PATH", scene.place("gpu"));
+    output(&mut work);
+    let task = eventually("a task", || {
+        let tasks = stdout(&output(&mut scene.leeway(["tasks", "--json"])));
+        let task: Value = serde_json::from_str(tasks.lines().next()?).unwrap();
+        (!task["end"].is_null()).then_some(task)
+    });
+    assert_eq!(task["approximate"], false, "late, but not unknown: {task}");
+}
