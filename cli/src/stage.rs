@@ -9,7 +9,7 @@ use wire::agent::NodeLine;
 use wire::client;
 
 /// How long the GPU and the agent may take to be ready.
-const READY_MAX: Duration = Duration::from_secs(20);
+const READY_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

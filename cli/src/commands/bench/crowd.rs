@@ -141,7 +141,10 @@ fn root() -> PathBuf {
 }
 
 fn make(folder: &Path) -> Result<()> {
-    std::fs::create_dir(folder).with_context(|| format!("could not make the cgroup {}", folder.display()))?;
+    std::fs::create_dir(folder).map_err(|error| {
+        Failure::new(format!("could not make the cgroup {}: {error}", folder.display()))
+            .help("try sudo; `--containers 0` measures an agent with nobody to watch")
+    })?;
     // Version 1 has only the trusted kind on older kernels.
     let label = |kind: &str| {
         let name = format!("{kind}.{}", LABEL.0);
