@@ -118,6 +118,7 @@ impl Detect {
         perform: impl FnOnce() -> Result<Vec<Truth>>,
     ) -> Result<Value> {
         let since_us = now_us();
+        let load = load();
         let meter = cost::Meter::start(stage)?;
         let truths = perform()?;
         let cpu_ratio = meter.cpu_ratio()?;
@@ -144,6 +145,7 @@ impl Detect {
             "tier": self.tier,
             "tasks": truths.len(),
             "agent_cpu_ratio": cpu_ratio,
+            "load_before": load,
             "unseen": truths.len() - starts.len(),
             "start_error_us_p50": at(&starts, 50),
             "start_error_us_p99": at(&starts, 99),
@@ -210,6 +212,12 @@ fn one(stage: &Stage) -> Result<Truth> {
 /// Sets how this thread, and what it starts, stands back for others. Who is not root stays as it is.
 fn be_nice(niceness: i32) {
     let _ = rustix::process::setpriority_process(None, niceness);
+}
+
+/// How many processes wanted a processor in the last minute: beside many others, a program waits for one between the time it writes
+/// down and the call it means, and that counts as an error of the agent's.
+fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 fn now_us() -> i64 {
