@@ -13,7 +13,7 @@ use wire::agent::NodeLine;
 use wire::client;
 
 /// How long the GPU and the agent may take to be ready.
-const READY_MAX: Duration = Duration::from_secs(20);
+const READY_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -151,6 +151,11 @@ impl Stage {
 
     pub(crate) fn node(&self) -> Option<NodeLine> {
         node_at(&self.socket())
+    }
+
+    /// Whether the GPU is one of ours.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.driver.join(::gpu::SOCKET).exists()
     }
 
     /// A CUDA program on the stage's GPU.

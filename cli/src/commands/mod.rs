@@ -18,9 +18,9 @@ pub mod completions;
 pub mod plugin;
 
 pub mod bench;
-pub mod replay;
 pub mod demo;
 pub mod play;
+pub mod replay;
 pub mod sim;
 
 pub mod gpu;

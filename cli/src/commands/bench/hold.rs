@@ -73,7 +73,8 @@ impl Hold {
         let cgroups = (0..self.containers.max(2)).map(Cgroup::new).collect::<Result<Vec<Cgroup>>>()?;
         let stage = Stage::set(None, MEMORY, 5)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let players = cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
+        let mut players =
+            cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
         let waiting = cgroups.len() - 1;
         for _ in 0..self.rounds {
             set_policy(&stage, "earliest-deadline")?;
@@ -82,7 +83,7 @@ impl Hold {
             wait_for("thawed containers", || frozen(&stage) == Some(0))?;
         }
         let results = vec![from_journal(&stage.state().join("journal"), waiting)?];
-        players.iter().for_each(|player| player.tell_to_end());
+        players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
         drop(stage);
         let report = super::report("hold", &node, results);
