@@ -28,6 +28,8 @@
 #define RING_BYTES (1 << 20)
 /* Spans of which the shortest launch is taken. */
 #define MEASURED_MAX 8
+/* Longer ends of spans are not told apart, so that nothing overflows. */
+#define TAIL_MAX 10000000000ULL
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -160,22 +162,28 @@ static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
 	return gpu->due > now ? gpu->due - now : 0;
 }
 
-/* A launch of a bounded process reaches the GPU. */
+/* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
 static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
 {
-	if (gpu->latest != pid) {
+	__u64 start = gpu->due > now ? gpu->due : now, since;
+	if (gpu->latest == pid) {
+		span->done = gpu->due;
+		span->ahead = start - now;
+	} else {
+		__u32 other = gpu->latest;
+		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
+		if (theirs)
+			theirs->done = gpu->due;
 		gpu->latest = pid;
-		gpu->switches++;
+		span->ahead = gpu->due > now ? NOT_ALONE : 0;
 	}
-	if (span->launches == 0) {
-		span->switches = gpu->switches;
-		span->stolen = gpu->stolen;
-	} else if (now > gpu->due) {
-		/* The GPU had nothing to do. */
-		__u64 since = gpu->due > span->first ? gpu->due : span->first;
-		span->lost += now > since ? now - since : 0;
-	}
-	gpu->due = (gpu->due > now ? gpu->due : now) + span->estimate;
+	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
+	since = span->launches && span->done > span->first ? span->done : span->first;
+	if (start > since)
+		span->lost += start - since;
+	span->latest = now;
+	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
+	gpu->due = start + span->estimate + span->estimate / 128;
 }
 
 /* A launch that was stopped happened when its process was let go; of that the agent wrote down when. */
@@ -211,12 +219,30 @@ static __always_inline void measure(struct span *span, __u64 each)
 /* A span of a bounded process is over. */
 static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
 {
-	__u64 taken = span->lost + (gpu->stolen - span->stolen), length = now - span->first;
-	if (!span->launches || span->switches != gpu->switches || gpu->urgent || taken >= length)
+	__u64 length = now - span->first, each, least;
+	if (!span->launches || gpu->urgent || span->lost >= length)
 		return;
-	measure(span, (length - taken) / span->launches);
-	if (span->bounded)
-		span->estimate -= span->estimate / 256;
+	each = (length - span->lost) / span->launches;
+	if (!span->bounded || !span->estimate) {
+		measure(span, each);
+		return;
+	}
+	/* While it was stopped the GPU may have idled, so a launch takes at most that; and at least its share of the time since the
+	 * latest launch, in which what was in flight by then was done. */
+	span->measured = 0;
+	if (each < span->estimate)
+		span->estimate -= (span->estimate - each) / 4;
+	if (span->ahead != NOT_ALONE && gpu->urgent_until <= span->latest) {
+		__u64 tail = now - span->latest;
+		if (tail > TAIL_MAX)
+			tail = TAIL_MAX;
+		least = tail * span->estimate / (span->ahead + span->estimate);
+		each = least < each ? least + (each - least) / 4 : each;
+		if (each > span->estimate)
+			span->estimate += (each - span->estimate) / 4;
+		else
+			span->estimate -= (span->estimate - each) / 4;
+	}
 }
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
@@ -331,22 +357,27 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 /* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
 static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
 {
-	__u64 took, theirs, left;
+	__u64 took, theirs;
+	struct span *latest;
+	__u32 other = gpu->latest;
 	if (!(gpu->urgent & bit))
 		return;
 	if (span->launches && now > span->launched)
 		measure(span, (now - span->launched) / span->launches);
 	gpu->urgent_work += span->estimate * span->launches;
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
-	if (gpu->urgent)
+	gpu->urgent_until = now;
+	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
+	if (gpu->urgent || !gpu->ahead_then)
 		return;
 	took = now - gpu->urgent_since;
 	if (gpu->urgent_work > took)
 		gpu->urgent_work = took;
 	theirs = took - gpu->urgent_work;
-	left = gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0;
-	gpu->stolen += gpu->urgent_work;
-	gpu->due = now + left;
+	gpu->due = now + (gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0);
+	latest = bpf_map_lookup_elem(&SPANS, &other);
+	if (latest)
+		latest->lost += gpu->urgent_work;
 }
 
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)

@@ -7,7 +7,6 @@ use crate::clock;
 use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Work};
 use crate::owner::Owner;
-use sched::scheduler::Role;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,7 +30,6 @@ pub(crate) struct Probed {
     covered: HashMap<Process, bool>,
     /// What was last ordered.
     ordered: HashMap<Process, Coverage>,
-    roles: HashMap<Process, Role>,
     /// Something changed that coverage or roles depend on.
     pub(crate) stale: bool,
 }
@@ -61,7 +59,6 @@ impl Probed {
         self.starts.remove(&process);
         self.covered.remove(&process);
         self.ordered.remove(&process);
-        self.roles.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
             launches.forget(process);
@@ -171,9 +168,7 @@ impl Owner {
         let gpus: Vec<GpuId> = self.scheduler.tracker().gpus().collect();
         for gpu in gpus {
             for (process, role) in self.scheduler.roles(now, gpu) {
-                if self.probed.roles.insert(process, role) != Some(role) {
-                    launches.set_role(process, gpu, role);
-                }
+                launches.set_role(process, gpu, role);
             }
         }
     }
