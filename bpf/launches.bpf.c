@@ -174,6 +174,8 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
 		if (theirs)
 			theirs->done = gpu->due;
+		if (theirs && theirs->pending)
+			theirs->mixed = span->mixed = 1;
 		gpu->latest = pid;
 		span->ahead = gpu->due > now ? NOT_ALONE : 0;
 	}
@@ -219,30 +221,33 @@ static __always_inline void measure(struct span *span, __u64 each)
 /* A span of a bounded process is over. */
 static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
 {
-	__u64 length = now - span->first, each, least;
+	__u64 length = now - span->first, each, least, tail;
 	if (!span->launches || gpu->urgent || span->lost >= length)
 		return;
 	each = (length - span->lost) / span->launches;
 	if (!span->bounded || !span->estimate) {
-		measure(span, each);
+		if (!span->mixed)
+			measure(span, each);
 		return;
 	}
+	span->measured = 0;
+	/* A GPU that was late never idled, so this is what a launch takes. */
+	if (each > span->estimate + span->estimate / 32) {
+		span->estimate += (each - span->estimate) / 2;
+		return;
+	}
+	if (each < span->estimate)
+		span->estimate -= (span->estimate - each) / 2;
 	/* While it was stopped the GPU may have idled, so a launch takes at most that; and at least its share of the time since the
 	 * latest launch, in which what was in flight by then was done. */
-	span->measured = 0;
-	if (each < span->estimate)
-		span->estimate -= (span->estimate - each) / 4;
-	if (span->ahead != NOT_ALONE && gpu->urgent_until <= span->latest) {
-		__u64 tail = now - span->latest;
-		if (tail > TAIL_MAX)
-			tail = TAIL_MAX;
-		least = tail * span->estimate / (span->ahead + span->estimate);
-		each = least < each ? least + (each - least) / 4 : each;
-		if (each > span->estimate)
-			span->estimate += (each - span->estimate) / 4;
-		else
-			span->estimate -= (span->estimate - each) / 4;
-	}
+	if (span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
+		return;
+	tail = now - span->latest;
+	if (tail > TAIL_MAX)
+		tail = TAIL_MAX;
+	least = tail * span->estimate / (span->ahead + span->estimate);
+	if (least < span->estimate)
+		span->estimate -= (span->estimate - least) / 4;
 }
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
@@ -292,6 +297,7 @@ static __always_inline void begin(struct span *span, __u64 now)
 	span->lost = 0;
 	span->launches = 0;
 	span->bounded = 0;
+	span->mixed = 0;
 }
 
 static __always_inline void submit(struct span *span, __u64 bit)

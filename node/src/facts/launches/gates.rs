@@ -31,8 +31,8 @@ const GPUS_MAX: u16 = 64;
 enum Stand {
     Launch,
     Allocation,
-    /// Too much is in flight, until then.
-    Bound(u64),
+    /// Too much is in flight, until then. Whether it counts as held until it goes on.
+    Bound(u64, bool),
 }
 
 /// A process that is probed.
@@ -125,7 +125,7 @@ impl Gates {
         let stands = known.stands;
         self.write(process.pid)?;
         match stands {
-            Some(Stand::Bound(_)) => {
+            Some(Stand::Bound(..)) => {
                 self.tracked.entry(process.pid).and_modify(|known| known.stands = Some(Stand::Launch));
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
@@ -152,12 +152,8 @@ impl Gates {
         self.write(process.pid)?;
         match stands {
             // The bound lets it go by itself, within milliseconds.
-            Some(Stand::Bound(_)) => Ok(()),
-            Some(Stand::Launch) => {
-                self.resume(process.pid)?;
-                self.outbox.push((ns_now(), process, Work::Submitted));
-                Ok(())
-            }
+            Some(Stand::Bound(..)) => Ok(()),
+            Some(Stand::Launch) => self.go_on(process),
             _ => self.resume(process.pid),
         }
     }
@@ -216,7 +212,7 @@ impl Gates {
                 Work::AtAllocation(event.value)
             }
             kind::STAND_BOUND => {
-                known.stands = Some(Stand::Bound(event.value));
+                known.stands = Some(Stand::Bound(event.value, false));
                 return None;
             }
             kind::LEAK => Work::Leaked,
@@ -229,7 +225,7 @@ impl Gates {
     /// When the bound next lets somebody go.
     pub(super) fn next_ns(&self) -> Option<u64> {
         let until = |known: &Tracked| match known.stands {
-            Some(Stand::Bound(until)) => Some(until),
+            Some(Stand::Bound(until, _)) => Some(until),
             _ => None,
         };
         self.tracked.values().filter_map(until).min()
@@ -237,7 +233,7 @@ impl Gates {
 
     /// Lets those go whose work in flight is nearly done.
     pub(super) fn let_the_bounded_go(&mut self, now_ns: u64) {
-        let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until)) if until <= now_ns);
+        let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until, _)) if until <= now_ns);
         let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
         for process in due {
             let urgent = self.urgent_on(process);
@@ -247,9 +243,31 @@ impl Gates {
                 known.stands = Some(Stand::Launch);
                 self.outbox.push((now_ns, process, Work::AtLaunch));
             } else {
+                let held = matches!(known.stands, Some(Stand::Bound(_, true)));
                 let _ = self.resume(process.pid);
+                self.outbox.extend(held.then_some((now_ns, process, Work::Submitted)));
             }
         }
+    }
+
+    /// Lets a process on that stands at its launch: now, or when the work in flight is nearly done.
+    fn go_on(&mut self, process: Process) -> io::Result<()> {
+        let now = ns_now();
+        let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
+        let gpu = bounded.map(|known| known.orders.gpu);
+        let bound =
+            gpu.and_then(|gpu| self.tables.gpu_orders.get(&gpu, 0).ok()).map_or(0, |orders| orders.bound);
+        let due = gpu.and_then(|gpu| self.tables.gpu_states.get(&gpu, 0).ok()).map_or(0, |state| state.due);
+        if bound > 0 && due > now + EARLY_NS {
+            let until = due - EARLY_NS;
+            self.tracked
+                .entry(process.pid)
+                .and_modify(|known| known.stands = Some(Stand::Bound(until, true)));
+            return Ok(());
+        }
+        self.resume(process.pid)?;
+        self.outbox.push((now, process, Work::Submitted));
+        Ok(())
     }
 
     /// Looks through the kernel's own list of those it stopped, for whoever was not told of.

@@ -90,7 +90,7 @@ pub(super) struct Span {
     sequence: u32,
     heard: u32,
     measured: u32,
-    pad: u32,
+    mixed: u32,
     last: [u32; STREAM_BITS],
 }
 
@@ -114,7 +114,7 @@ impl Span {
         sequence: 0,
         heard: 0,
         measured: 0,
-        pad: 0,
+        mixed: 0,
         last: [0; STREAM_BITS],
     };
 }
@@ -127,7 +127,7 @@ pub(super) struct GpuState {
     urgent_since: u64,
     urgent_work: u64,
     ahead_then: u64,
-    due: u64,
+    pub(super) due: u64,
     urgent_until: u64,
     latest: u32,
     pad: u32,
