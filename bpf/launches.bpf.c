@@ -185,7 +185,7 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		span->lost += start - since;
 	span->latest = now;
 	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
-	gpu->due = start + span->estimate + span->estimate / 128;
+	gpu->due = start + span->estimate + span->estimate / 32;
 }
 
 /* A launch that was stopped happened when its process was let go; of that the agent wrote down when. */
@@ -232,7 +232,7 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 	}
 	span->measured = 0;
 	/* A GPU that was late never idled, so this is what a launch takes. */
-	if (each > span->estimate + span->estimate / 32) {
+	if (each > span->estimate + span->estimate / 16) {
 		span->estimate += (each - span->estimate) / 2;
 		return;
 	}
