@@ -245,7 +245,8 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 	tail = now - span->latest;
 	if (tail > TAIL_MAX)
 		tail = TAIL_MAX;
-	least = tail * span->estimate / (span->ahead + span->estimate);
+	/* Without the little more that was added to each. */
+	least = tail * span->estimate / (span->ahead - span->ahead / 33 + span->estimate);
 	if (least < span->estimate)
 		span->estimate -= (span->estimate - least) / 4;
 }
