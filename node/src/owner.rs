@@ -429,3 +429,6 @@ impl Owner {
 fn sched_knows(scheduler: &Scheduler, (process, gpu): (sched::Process, GpuId)) -> bool {
     scheduler.tracker().tasks_on(gpu).any(|task| task.process == process)
 }
+
+#[cfg(test)]
+mod stories;

@@ -172,7 +172,7 @@ fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
     Ok(Ledger::start(config.state_dir.join("ledger.db"), config.ledger)?)
 }
 
-fn new_owner(
+pub(crate) fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,

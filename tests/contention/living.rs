@@ -36,7 +36,9 @@ fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
     assert!(took < usual, "docker restart took {took:?}");
     let took = docker(&["kill", &one_that_stands(&boxes).name]);
     assert!(took < usual, "docker kill took {took:?}");
-    boxes.iter().for_each(|one| drop(docker(&["start", &one.name])));
+    for one in &boxes {
+        docker(&["start", &one.name]);
+    }
     all_but_one_stand(&boxes);
     let took = docker(&["rm", "-f", &one_that_stands(&boxes).name]);
     assert!(took < usual, "docker rm -f took {took:?}");
@@ -54,7 +56,8 @@ fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     let frozen = one_that_stands(&boxes);
     assert_eq!(frozen.state(&scene), "frozen");
     let refusal = refused(&mut scene.daemon.docker(["exec", &frozen.name, "true"]));
-    assert!(stderr(&refusal).contains("paused"), "{}", stderr(&refusal));
+    let words = format!("{}{}", stdout(&refusal), stderr(&refusal));
+    assert!(words.contains("cannot exec in a paused container"), "{words}");
     let released = stdout(&output(&mut scene.leeway(["release", &frozen.name])));
     assert_eq!(released, frozen.name);
     eventually("one that runs", || (!frozen.stands()).then_some(()));
@@ -66,31 +69,33 @@ fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     agent.stop();
 }
 
+/// Docker refuses to pause one that is frozen, as it does one that is paused; so here a person pauses the one that runs.
 #[test]
 fn what_a_person_pauses_stays_paused_and_what_they_resume_runs() {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    let boxes = three(&scene, "paused", &[]);
-    let frozen = one_that_stands(&boxes);
-    output(&mut scene.daemon.docker(["pause", &frozen.name]));
+    let mut boxes = three(&scene, "paused", &[]);
+    let running = boxes.iter().position(|one| !one.stands()).expect("one that runs");
+    let paused = boxes.remove(running);
+    output(&mut scene.daemon.docker(["pause", &paused.name]));
     eventually("a pause that the agent knows of", || {
-        let told = stdout(&output(&mut scene.leeway(["explain", &frozen.name])));
+        let told = stdout(&output(&mut scene.leeway(["explain", &paused.name])));
         told.contains("was paused by Docker or a person").then_some(())
     });
-    // Nobody is ahead of it any more, and it is not thawed; not by the agent's end either.
-    let others = boxes.iter().filter(|one| one.name != frozen.name);
-    others.for_each(|one| scene.remove(&one.name));
-    eventually("an agent that holds nothing", || {
-        (std::fs::read_to_string(scene.place("run/held")).unwrap_or_default().is_empty()).then_some(())
-    });
-    assert!(frozen.stands());
-    agent.stop();
-    assert!(frozen.stands());
+    // Who is paused keeps nobody waiting, and is let go by nobody: not by hand, not by the agent's end, not by the next one.
+    all_but_one_stand(&boxes);
+    output(&mut scene.leeway(["release"]));
+    nobody_stands(&boxes);
+    assert!(paused.stands());
+    agent.signal(rustix::process::Signal::KILL);
+    drop(agent);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    assert!(frozen.stands());
-    output(&mut scene.daemon.docker(["unpause", &frozen.name]));
-    assert!(!frozen.stands());
-    scene.remove(&frozen.name);
+    all_but_one_stand(&boxes);
+    assert!(paused.stands());
+    output(&mut scene.daemon.docker(["unpause", &paused.name]));
+    boxes.push(paused);
+    all_but_one_stand(&boxes);
+    remove(&scene, &boxes);
     agent.stop();
 }
 
