@@ -171,9 +171,8 @@ impl Actuator {
         let held_as = place.members.get(&key).copied().flatten();
         let way = match held_as {
             Some(Way::Gate(_)) => Way::Gate(gate),
-            Some(Way::Freeze) => Way::Freeze,
             None if covered && !is_under_a_shell(key.0) => Way::Gate(gate),
-            None => Way::Freeze,
+            Some(Way::Freeze) | None => Way::Freeze,
         };
         if way == Way::Freeze && place.freezer.is_none() {
             place.freezer = Freezer::of(key.0.pid, &place.id);

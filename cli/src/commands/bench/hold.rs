@@ -120,7 +120,7 @@ fn from_journal(folder: &Path, waiting: usize) -> Result<Value> {
         for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
             match line {
                 Line::Decide { at, actions } => {
-                    asked.extend(actions.iter().map(|action| (action.request, at)))
+                    asked.extend(actions.iter().map(|action| (action.request, at)));
                 }
                 Line::Fact { at, fact: FactLine::Answer { request, outcome } } => {
                     let took = asked.remove(&request).map(|from| at.saturating_sub(from).cast_signed());
