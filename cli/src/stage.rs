@@ -49,10 +49,11 @@ impl Drop for Player {
     }
 }
 
-/// The stage. Fields are dropped in order: the agent, the GPU, then the folder.
+/// The stage. Fields are dropped in order: the agent, the GPU, then the folders.
 pub(crate) struct Stage {
     pub(crate) agent: Player,
     _gpu: Option<Player>,
+    run: Folder,
     folder: Folder,
     driver: PathBuf,
 }
@@ -60,7 +61,10 @@ pub(crate) struct Stage {
 impl Stage {
     /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
-        let folder = Folder::new()?;
+        let folder = Folder::new(&std::env::temp_dir())?;
+        // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
+        let in_memory = Some(Path::new("/dev/shm")).filter(|folder| folder.is_dir());
+        let run = Folder::new(in_memory.unwrap_or(&folder.0))?;
         let at = |name: &str| folder.0.join(name);
         let (gpu, driver) = match driver {
             Some(driver) => (None, driver.to_owned()),
@@ -73,16 +77,16 @@ impl Stage {
         wait_for("the driver's libraries", || driver.join("libnvidia-ml.so.1").exists())?;
         let mut agent = leeway()?;
         agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &poll_ms.to_string()]);
-        agent.arg("--run-dir").arg(at("run")).arg("--state-dir").arg(at("state"));
-        agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
+        agent.arg("--run-dir").arg(&run.0).arg("--state-dir").arg(at("state"));
+        agent.arg("--table").arg(at("table")).arg("--socket").arg(run.0.join("agent.sock"));
         let agent = Player::start(agent.stderr(Stdio::null()))?;
-        let stage = Self { agent, _gpu: gpu, folder, driver };
+        let stage = Self { agent, _gpu: gpu, run, folder, driver };
         wait_for("an agent that sees a GPU", || stage.node().is_some_and(|node| node.tier == "polling"))?;
         Ok(stage)
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.0.join("run/agent.sock")
+        self.run.0.join("agent.sock")
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -123,8 +127,8 @@ pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failu
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("leeway-{}", std::process::id()));
+    fn new(root: &Path) -> Result<Self> {
+        let path = root.join(format!("leeway-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("could not make {}", path.display()))?;
         Ok(Self(path))
     }
