@@ -2,7 +2,7 @@
 //!
 //! `LEEWAY_FAULTS` says how many faults, `LEEWAY_SEED` which; `scripts/faults` runs two hundred.
 
-use crate::daemon::{output, shared, stdout};
+use crate::daemon::{Daemon, output, shared, stdout};
 use crate::scene::{Running, Scene, eventually};
 use crate::stand::{Box, all_but_one_stand, nobody_stands, remove, standing};
 use rustix::process::{Pid, Signal, kill_process};
@@ -170,4 +170,32 @@ fn an_agent_that_starts_lets_go_what_an_earlier_one_left() {
     assert!(scene.log().contains("was left held by an earlier agent"), "{}", scene.log());
     agent.stop();
     scene.remove(&one.name);
+}
+
+#[test]
+fn docker_that_dies_keeps_nobody_standing() {
+    // One of its own, whose containers outlive it.
+    let daemon: &'static Daemon =
+        std::boxed::Box::leak(std::boxed::Box::new(Daemon::start_with("--live-restore")));
+    let scene = Scene::new(daemon, 1);
+    let agent = scene.agent_with(&POLICY);
+    let boxes: Vec<Box> = (0..3).map(|number| Box::busy(&scene, &format!("docker-{number}"), &[])).collect();
+    all_but_one_stand(&boxes);
+    let folder = daemon.host().trim_start_matches("unix://").trim_end_matches("docker.sock");
+    let pid = std::fs::read_to_string(format!("{folder}dockerd.pid")).expect("the daemon's pid");
+    kill(pid.trim().parse().expect("a pid"));
+    eventually("an agent without Docker", || scene.node().filter(|node| node["docker"] == false));
+    // The agent needs no Docker to hold, nor its guard to let go.
+    output(&mut scene.leeway(["policy", "set", "none"]));
+    nobody_stands(&boxes);
+    output(&mut scene.leeway(["policy", "set", POLICY[1]]));
+    all_but_one_stand(&boxes);
+    agent.signal(Signal::KILL);
+    nobody_stands(&boxes);
+    daemon.restart();
+    let agent = scene.agent_with(&POLICY);
+    all_but_one_stand(&boxes);
+    agent.stop();
+    nobody_stands(&boxes);
+    remove(&scene, &boxes);
 }

@@ -3,6 +3,8 @@
 use crate::daemon::{output, refused, shared, stderr, stdout};
 use crate::scene::{Scene, eventually};
 use crate::stand::{Box, all_but_one_stand, events, named, nobody_stands, remove, standing};
+use std::io::Write;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Three busy containers, of which two stand. `--init` makes them heed a signal, as most images do.
@@ -160,5 +162,30 @@ fn no_hold_outlasts_its_longest() {
     let health = ["inspect", "--format", "{{.State.Health.Status}}", &checked.name];
     assert_ne!(stdout(&output(&mut scene.daemon.docker(health))), "unhealthy");
     remove(&scene, &[labelled, checked, first]);
+    agent.stop();
+}
+
+/// A shell takes a program that is stopped for one that its user put in the background, and says so.
+#[test]
+fn a_shell_does_not_notice_that_its_program_was_held() {
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let urgent = Box::start(&scene, "shell-0", &["-dl", "30m"], &["leeway", "work", "batch", "--for", "10m"]);
+    let name = format!("shell-1-{}", std::process::id());
+    let mounts = stdout(&output(scene.leeway(["gpu", "options", "--dir"]).arg(scene.place("gpu"))));
+    let line = format!("docker run -it --name {name} --label leeway.deadline=1h {mounts} leeway-test sh");
+    // `script` gives it a terminal.
+    let mut script = scene.daemon.program("script", ["-qec", &line, "/dev/null"]);
+    let mut shell = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+    let mut keyboard = shell.stdin.take().expect("a pipe");
+    keyboard.write_all(b"leeway work matmul --n 1024 && echo all is $((40 + 2))\nexit\n").expect("a shell");
+    eventually("a task that is held", || scene.tasks(&name).into_iter().find(|task| task["held"] == true));
+    scene.remove(&urgent.name);
+    let printed = shell.wait_with_output().expect("an end");
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(printed.contains("all is 42") && !printed.contains("Stopped"), "{printed}");
+    assert!(scene.finished(&name, 1)[0]["held_us"].as_i64() > Some(0));
+    drop(keyboard);
+    scene.remove(&name);
     agent.stop();
 }
