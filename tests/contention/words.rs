@@ -99,3 +99,30 @@ fn who_has_no_label_is_never_held() {
     remove(&scene, &[labelled, stranger, other]);
     agent.stop();
 }
+
+#[test]
+fn who_is_not_root_is_told_so_and_holds_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new(shared(), 1);
+    for (folder, mode) in [("", 0o755), ("gpu", 0o755), ("run", 0o777), ("state", 0o777)] {
+        let folder = scene.place(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let agent = scene.leeway(["agent", "--policy", "fifo", "--driver"]);
+    let mut nobody = std::process::Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--clear-groups"]).arg(agent.get_program()).args(agent.get_args());
+    nobody.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?)))).arg(scene.place("gpu"));
+    // Its table would be in a folder that is not its own.
+    nobody.env("LEEWAY_TABLE", scene.place("state/table"));
+    nobody.stderr(std::fs::File::create(scene.place("agent.log")).unwrap());
+    let mut nobody = nobody.spawn().unwrap();
+    let node = eventually("an agent", || scene.node());
+    assert_eq!(node["policy"], "none");
+    assert!(scene.log().contains("policy none runs instead of fifo"), "{}", scene.log());
+    let refusal = refused(&mut scene.leeway(["policy", "set", "fifo"]));
+    assert_eq!(refusal.status.code(), Some(2));
+    assert!(stderr(&refusal).contains("the agent is not root"), "{}", stderr(&refusal));
+    nobody.kill().unwrap();
+    nobody.wait().unwrap();
+}
