@@ -1,20 +1,42 @@
-//! A stage to measure on: a simulated GPU and an agent of our own, which go when we do.
+//! A stage to measure on and to show things on: a simulated GPU and an agent of our own, which go when we do.
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use wire::agent::NodeLine;
 use wire::client;
 
 /// How long the GPU and the agent may take to be ready.
-const READY_MAX: Duration = Duration::from_secs(20);
+const READY_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A program that ends with us.
 pub(crate) struct Player(Child);
+
+/// What a stage is set with.
+pub(crate) struct Setting<'a> {
+    /// The folder of a driver's libraries; without one, a GPU is simulated.
+    pub(crate) driver: Option<&'a Path>,
+    /// Memory of the simulated GPU.
+    pub(crate) memory: &'a str,
+    /// How long after a program's start the simulated GPU's NVML lists it.
+    pub(crate) listed_after_ms: u64,
+    /// How often the agent looks.
+    pub(crate) poll_ms: u64,
+    /// The agent's policy.
+    pub(crate) policy: &'a str,
+    /// Whether the agent sees launches by probes, where it can.
+    pub(crate) probes: bool,
+    /// Where the agent writes what it holds; a folder of the stage's own if not given.
+    pub(crate) run_dir: Option<&'a Path>,
+}
 
 impl Player {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
@@ -26,8 +48,17 @@ impl Player {
         self.0.id()
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+
     /// Asks it to end, without waiting: many end sooner together than one after another.
-    pub(crate) fn tell_to_end(&self) {
+    pub(crate) fn tell_to_end(&mut self) {
+        // Once it has been waited for, its pid may mean anybody.
+        if self.ended().is_some() {
+            return;
+        }
         let pid = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
@@ -49,11 +80,10 @@ impl Drop for Player {
     }
 }
 
-/// The stage. Fields are dropped in order: the agent, the GPU, then the folders.
+/// The stage. Fields are dropped in order: the agent, the GPU, then the folder.
 pub(crate) struct Stage {
     pub(crate) agent: Player,
     _gpu: Option<Player>,
-    run: Folder,
     folder: Folder,
     driver: PathBuf,
 }
@@ -61,32 +91,72 @@ pub(crate) struct Stage {
 impl Stage {
     /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
-        let folder = Folder::new(&std::env::temp_dir())?;
-        // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
-        let in_memory = Some(Path::new("/dev/shm")).filter(|folder| folder.is_dir());
-        let run = Folder::new(in_memory.unwrap_or(&folder.0))?;
-        let at = |name: &str| folder.0.join(name);
-        let (gpu, driver) = match driver {
-            Some(driver) => (None, driver.to_owned()),
-            None => {
-                let mut simulate = leeway()?;
-                simulate.args(["gpu", "simulate", "--listed-after-ms", "0", "--memory", memory, "--dir"]);
-                (Some(Player::start(simulate.arg(at("gpu")).stdout(Stdio::null()))?), at("gpu"))
-            }
+        let setting = Setting {
+            driver,
+            memory,
+            listed_after_ms: 0,
+            poll_ms,
+            policy: "none",
+            probes: true,
+            run_dir: None,
         };
-        wait_for("the driver's libraries", || driver.join("libnvidia-ml.so.1").exists())?;
-        let mut agent = leeway()?;
-        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &poll_ms.to_string()]);
-        agent.arg("--run-dir").arg(&run.0).arg("--state-dir").arg(at("state"));
-        agent.arg("--table").arg(at("table")).arg("--socket").arg(run.0.join("agent.sock"));
-        let agent = Player::start(agent.stderr(Stdio::null()))?;
-        let stage = Self { agent, _gpu: gpu, run, folder, driver };
-        wait_for("an agent that sees a GPU", || stage.node().is_some_and(|node| node.tier == "polling"))?;
+        Self::set_in(Folder::new("leeway")?, &setting)
+    }
+
+    /// The same in a folder that is there already.
+    pub(crate) fn set_in(folder: Folder, setting: &Setting<'_>) -> Result<Self> {
+        let at = |name: &str| folder.0.join(name);
+        let mut gpu = None;
+        let driver = setting.driver.map_or_else(|| at("gpu"), Path::to_owned);
+        if setting.driver.is_none() {
+            let mut simulate = ending_with_us(&[])?;
+            simulate.args(["gpu", "simulate", "--memory", setting.memory, "--listed-after-ms"]);
+            simulate.arg(setting.listed_after_ms.to_string()).arg("--dir").arg(at("gpu"));
+            gpu = Some(Player::start(simulate.stdout(Stdio::null()))?);
+        }
+        // The program for containers is the last thing a simulated GPU puts into its folder.
+        let last = if setting.driver.is_none() { "lib/ld.so" } else { "libnvidia-ml.so.1" };
+        ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
+        // An agent of the machine has its settings in a file and in the environment: they are not meant for this one.
+        std::fs::write(at("leeway.toml"), "").context("could not write an empty configuration")?;
+        let log = File::create(at("agent.log")).context("could not make a log for the agent")?;
+        let mut agent = ending_with_us(&[])?;
+        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &setting.poll_ms.to_string()]);
+        let run_dir = setting.run_dir.map_or_else(|| at("run"), Path::to_owned);
+        agent.arg("--run-dir").arg(run_dir).arg("--state-dir").arg(at("state"));
+        agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
+        agent.arg("--config").arg(at("leeway.toml")).args(["--policy", setting.policy]);
+        agent.args(["--probes", if setting.probes { "auto" } else { "off" }]);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"LEEWAY_")) {
+            agent.env_remove(name);
+        }
+        let agent = Player::start(agent.stderr(log))?;
+        let mut stage = Self { agent, _gpu: gpu, folder, driver };
+        let socket = stage.socket();
+        let sees = || node_at(&socket).is_some_and(|node| node.tier != "none");
+        ready("an agent that sees a GPU", Some(&mut stage.agent), sees)
+            .with_context(|| stage.last_words_of_the_agent())?;
         Ok(stage)
     }
 
+    /// What the agent said last: why it ended, where it has.
+    fn last_words_of_the_agent(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();
+        format!("the agent said last: {}", log.lines().last().unwrap_or("nothing"))
+    }
+
+    /// The folder of the GPU's libraries.
+    pub(crate) fn driver(&self) -> &Path {
+        &self.driver
+    }
+
+    /// A file of ours on the stage.
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
-        self.run.0.join("agent.sock")
+        self.folder.0.join("run/agent.sock")
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -94,7 +164,12 @@ impl Stage {
     }
 
     pub(crate) fn node(&self) -> Option<NodeLine> {
-        client::get(&self.socket(), "/v1/node").ok()
+        node_at(&self.socket())
+    }
+
+    /// Whether the GPU is one of ours.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.driver.join(::gpu::SOCKET).exists()
     }
 
     /// A CUDA program on the stage's GPU.
@@ -105,13 +180,26 @@ impl Stage {
     }
 }
 
+fn node_at(socket: &Path) -> Option<NodeLine> {
+    client::get(socket, "/v1/node").ok()
+}
+
+/// This program, once more; however we end, it ends too. Ctrl-C is for us alone: we end it in good order.
+/// `options` are those of `leeway play`.
+pub(crate) fn ending_with_us(options: &[&OsStr]) -> Result<Command> {
+    let mut command = leeway()?;
+    command.args(["play", "--parent", &std::process::id().to_string()]).args(options).arg("--");
+    command.process_group(0);
+    Ok(command)
+}
+
 /// This program, once more.
 pub(crate) fn leeway() -> Result<Command> {
     Ok(Command::new(std::env::current_exe().context("could not find this program's own file")?))
 }
 
 /// Waits until something is so.
-pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > READY_MAX {
@@ -123,14 +211,36 @@ pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failu
     Ok(())
 }
 
+/// Waits until something is so that a program brings about, and no longer than the program lives.
+fn ready(what: &str, mut player: Option<&mut Player>, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+    let mut gone = false;
+    wait_for(what, || {
+        gone = player.as_mut().is_some_and(|player| player.ended().is_some());
+        gone || is_so()
+    })?;
+    if gone {
+        return Err(Failure::new(format!("there is no hope for {what}: its program has ended")));
+    }
+    Ok(())
+}
+
 /// A folder of our own. Sockets have short names, so it is in the system's folder for such things.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(root: &Path) -> Result<Self> {
-        let path = root.join(format!("leeway-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        Self::new_in(&std::env::temp_dir(), name)
+    }
+
+    /// In another place than the system's.
+    pub(crate) fn new_in(place: &Path, name: &str) -> Result<Self> {
+        let path = place.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("could not make {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

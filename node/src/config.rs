@@ -13,6 +13,14 @@ pub const FILE: &str = "/etc/leeway/leeway.toml";
 
 /// Poll periods that make sense: faster costs a core, slower sees nothing.
 const POLL_MS: std::ops::RangeInclusive<u64> = 1..=1000;
+/// Bounds on the time in flight that make sense: a signal and a launch take about a third of a millisecond.
+const IN_FLIGHT_US: std::ops::RangeInclusive<u64> = 500..=1_000_000;
+/// Long enough to keep the GPU busy while a process wakes, short beside a request of ten milliseconds.
+const IN_FLIGHT_US_DEFAULT: u64 = 1500;
+/// Programs wait for their input's copy and launch microseconds later; requests come milliseconds apart.
+const BURST_GAP_US_DEFAULT: u64 = 2000;
+/// A longer gap than a minute would make one task of a day.
+const BURST_GAP_US_MAX: u64 = 60_000_000;
 /// How different a key may be from the one that is suggested.
 const SUGGESTED_DISTANCE_MAX: usize = 4;
 
@@ -41,6 +49,12 @@ pub struct Config {
     pub node: String,
     /// How long between two looks at the GPUs.
     pub poll: Duration,
+    /// Probes are used where they can be.
+    pub probes: bool,
+    /// How much GPU time processes without a deadline may have in flight beside one that has.
+    pub in_flight_us: u64,
+    /// How long a server must have nothing on the GPU before its request counts as done.
+    pub burst_gap_us: u64,
     /// How much the ledger keeps.
     pub ledger: Retention,
 }
@@ -71,6 +85,12 @@ pub struct Layer {
     pub node: Option<String>,
     /// In milliseconds.
     pub poll_ms: Option<u64>,
+    /// `auto` or `off`.
+    pub probes: Option<String>,
+    /// In microseconds.
+    pub in_flight_us: Option<u64>,
+    /// In microseconds.
+    pub burst_gap_us: Option<u64>,
     /// See [`Config`].
     pub ledger: LedgerLayer,
 }
@@ -86,7 +106,7 @@ pub struct LedgerLayer {
 }
 
 /// The keys of the file, and those of its one section.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 15] = [
     "driver",
     "socket",
     "http",
@@ -98,6 +118,9 @@ const KEYS: [&str; 12] = [
     "visible",
     "node",
     "poll_ms",
+    "probes",
+    "in_flight_us",
+    "burst_gap_us",
     "ledger",
 ];
 const LEDGER_KEYS: [&str; 2] = ["days", "rows"];
@@ -176,6 +199,28 @@ impl Layer {
             let wrong = format!("poll_ms = {poll_ms} is out of range: accepted are {least} to {most}");
             return Err(Wrong::Value(wrong));
         }
+        let probes = match self.probes.or(below.probes).as_deref() {
+            None | Some("auto") => true,
+            Some("off") => false,
+            Some(other) => {
+                let wrong = format!("probes = '{other}' is not known: accepted are auto, off");
+                return Err(Wrong::Value(wrong));
+            }
+        };
+        let in_flight_us = self.in_flight_us.or(below.in_flight_us).unwrap_or(IN_FLIGHT_US_DEFAULT);
+        if !IN_FLIGHT_US.contains(&in_flight_us) {
+            let (least, most) = (IN_FLIGHT_US.start(), IN_FLIGHT_US.end());
+            let wrong =
+                format!("in_flight_us = {in_flight_us} is out of range: accepted are {least} to {most}");
+            return Err(Wrong::Value(wrong));
+        }
+        let burst_gap_us = self.burst_gap_us.or(below.burst_gap_us).unwrap_or(BURST_GAP_US_DEFAULT);
+        if burst_gap_us > BURST_GAP_US_MAX {
+            let wrong = format!(
+                "burst_gap_us = {burst_gap_us} is out of range: accepted are 0 to {BURST_GAP_US_MAX}"
+            );
+            return Err(Wrong::Value(wrong));
+        }
         let http = self.http.or(below.http);
         if let Some(address) = http.filter(|address| !address.ip().is_loopback()) {
             let wrong = format!("http = '{address}' is not on loopback: anybody who reaches it could ask it");
@@ -193,6 +238,9 @@ impl Layer {
             visible: self.visible.or(below.visible).unwrap_or(false),
             node: self.node.or(below.node).unwrap_or_else(host_name),
             poll: Duration::from_millis(poll_ms),
+            probes,
+            in_flight_us,
+            burst_gap_us,
             ledger: Retention {
                 days: self.ledger.days.or(below.ledger.days).unwrap_or(30),
                 rows: self.ledger.rows.or(below.ledger.rows).unwrap_or(1_000_000),
@@ -264,6 +312,9 @@ mod tests {
             ("manage = \"some\"", ["'some'", "labelled"]),
             ("poll_ms = 0", ["0", "1 to 1000"]),
             ("poll_ms = \"fast\"", ["line 1", "u64"]),
+            ("probes = \"on\"", ["'on'", "auto"]),
+            ("burst_gap_us = 99000000", ["99000000", "0 to"]),
+            ("in_flight_us = 1", ["1", "500 to"]),
             ("http = \"0.0.0.0:80\"", ["0.0.0.0:80", "loopback"]),
             ("node = \"a\"\nnot toml", ["line 2", "leeway.toml"]),
         ] {

@@ -31,6 +31,8 @@ mod explain;
 
 mod owner;
 
+mod coverage;
+
 mod views;
 
 mod feed;

@@ -3,7 +3,9 @@
 use crate::actuator::{Actuator, Happened};
 use crate::clock;
 use crate::commands;
-use crate::facts::{Found, News, Told};
+use crate::coverage::Probed;
+use crate::facts::gpu::Poll;
+use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
@@ -11,10 +13,11 @@ use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Scheduler, Span, TaskId};
+use sched::{ContainerId, Event, Fact, GpuId, Instant, Mode, Scheduler, Span, TaskId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wire::table::TableTask;
@@ -48,7 +51,7 @@ pub(crate) struct Owner {
     pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
     pub(crate) gpus: BTreeMap<GpuId, KnownGpu>,
-    /// How often NVML is asked, while it answers.
+    /// How far behind NVML a start may be seen, while NVML answers.
     pub(crate) nvml: Option<Duration>,
     pub(crate) docker: bool,
     /// When each running task started, on the wall clock as it was then.
@@ -58,6 +61,7 @@ pub(crate) struct Owner {
     pub(crate) feed: Arc<Feed>,
     pub(crate) ledger: Ledger,
     pub(crate) table: Option<Table>,
+    pub(crate) probed: Probed,
     pub(crate) actuator: Actuator,
     /// None where nothing can be held.
     pub(crate) guard: Option<Guard>,
@@ -71,6 +75,7 @@ pub(crate) struct Owner {
     pub(crate) failures: u32,
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
+    pub(crate) poll: Arc<Poll>,
 }
 
 impl Owner {
@@ -78,6 +83,7 @@ impl Owner {
     pub(crate) fn run(mut self, news: Receiver<News>) {
         while self.turn(&news) {
             self.decide();
+            self.order_probes(clock::now());
             self.publish();
             self.renew();
         }
@@ -153,30 +159,41 @@ impl Owner {
                 self.registry.set = set;
                 self.tell_all_terms(at);
             }
-            Told::Nvml(period) => self.nvml = period,
+            Told::Nvml(error) => {
+                self.nvml = error;
+                // What was read of them is old news; they are found anew when NVML is back.
+                self.gpus.values_mut().for_each(|gpu| gpu.lost |= error.is_none());
+            }
             Told::Gpu(gpu, found) => {
                 self.gpus.insert(gpu, KnownGpu { found, lost: false });
             }
             Told::GpuLost(gpu) => self.gpus.entry(gpu).or_default().lost = true,
             Told::Reading(gpu, reading) => self.learn(at, Fact::Gpu { gpu, reading }),
             Told::Process(process, gpu, home, approximate) => {
-                let (container, ask) = self.registry.home(home);
-                if let Some(number) = container {
-                    self.tell_terms(at, number);
-                    let ask = self.registry.ask_once(number) || ask;
-                    self.ask_about(number, ask);
+                let container = self.at_home(at, home);
+                self.on_gpu(at, process, gpu, container, approximate);
+            }
+            Told::Init(process, home) => self.on_init(at, process, home),
+            Told::Context(process) => self.on_context(process),
+            Told::Covered(process, fresh) => self.on_covered(process, fresh),
+            Told::Work(process, work) => self.on_work(at, process, work),
+            Told::Beat => {
+                if let Some(launches) = &self.probed.launches {
+                    launches.beat();
                 }
-                let fact = Fact::Process { process, container, gpu, launches_seen: false, approximate };
-                self.learn(at, fact);
-                self.meet(at, (process, gpu), container);
             }
             Told::ProcessGone(process) => {
                 self.learn(at, Fact::ProcessGone(process));
+                self.probed.forget(process);
                 let happened = self.actuator.part(process);
                 self.note(at, happened);
                 self.forget_the_idle(at);
             }
-            Told::Memory(process, gpu, bytes) => self.learn(at, Fact::Memory { process, gpu, bytes }),
+            Told::Memory(process, gpu, bytes) => {
+                if !self.probed.saw_all_of(process) {
+                    self.learn(at, Fact::Memory { process, gpu, bytes });
+                }
+            }
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
             Told::Ask(question) => views::answer(self, question),
             Told::Stop => {}
@@ -220,6 +237,17 @@ impl Owner {
         }
     }
 
+    /// The container a process is in.
+    pub(crate) fn at_home(&mut self, at: Instant, home: Home) -> Option<ContainerId> {
+        let (container, ask) = self.registry.home(home);
+        if let Some(number) = container {
+            self.tell_terms(at, number);
+            let ask = self.registry.ask_once(number) || ask;
+            self.ask_about(number, ask);
+        }
+        container
+    }
+
     /// Docker may not have said yet that a container exists whose process is already on the GPU.
     fn ask_about(&self, number: ContainerId, ask: bool) {
         if ask && let Some(known) = self.registry.get(number) {
@@ -233,6 +261,7 @@ impl Owner {
             let known = self.scheduler.tracker().container(number);
             let paused = known.is_some_and(|container| container.paused);
             self.learn(at, Fact::Container { container: number, terms, paused });
+            self.probed.stale = true;
         }
     }
 
@@ -276,7 +305,7 @@ impl Owner {
     }
 
     /// Tells the actuator of a process that it may be asked to hold.
-    fn meet(&mut self, at: Instant, key: (sched::Process, GpuId), container: Option<ContainerId>) {
+    pub(crate) fn meet(&mut self, at: Instant, key: (sched::Process, GpuId), container: Option<ContainerId>) {
         let known = container.and_then(|number| self.registry.get(number));
         let Some(known) = known.filter(|_| sched_knows(&self.scheduler, key)) else { return };
         let (number, id, name) = (known.number, known.id.clone(), known.name.clone());
@@ -284,7 +313,7 @@ impl Owner {
         self.note(at, happened);
     }
 
-    fn learn(&mut self, at: Instant, fact: Fact) {
+    pub(crate) fn learn(&mut self, at: Instant, fact: Fact) {
         if self.facts.len() == FACTS_KEPT {
             self.facts.pop_front();
         }
@@ -401,6 +430,8 @@ impl Owner {
                         self.latest.insert(container, views::in_table(&row));
                     }
                     self.ledger.keep(row);
+                    // What it took changes how urgent its next is.
+                    self.probed.stale = true;
                 }
                 _ => {}
             }
@@ -416,6 +447,8 @@ impl Owner {
     }
 
     fn publish(&mut self) {
+        let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
+        self.poll.finely.store(by_memory, Ordering::Relaxed);
         if self.table.is_some() {
             let tasks = views::table(self);
             if let Some(table) = &mut self.table {

@@ -1,8 +1,10 @@
 //! The agent from start to stop: opens its places, starts its threads, waits for a signal, and puts everything away.
 
-use crate::actuator::{Actuator, freezer};
+use crate::actuator::{Actuator, LaunchGate, freezer};
 use crate::config::Config;
+use crate::coverage::Probed;
 use crate::facts::exits::Exits;
+use crate::facts::launches::Launches;
 use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
 use crate::feed::Feed;
 use crate::guard::{self, Guard};
@@ -63,8 +65,16 @@ pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spaw
     }
     // Threads inherit it. Who is not root does without.
     let _ = rustix::process::setpriority_process(None, NICENESS);
+    allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(config, connect, reread, guard))
+}
+
+/// Each process on a GPU is a file to us: with a shell's thousand, the exits of many would not be seen.
+fn allow_many_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
 async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
@@ -85,22 +95,25 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let feed = Arc::new(Feed::new());
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
-    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
-    let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, None)?;
+    let exits = Exits::start(teller.clone())?;
+    let launches = probes(config, &teller, &exits);
+    let poll = Arc::new(gpu::Poll::default());
+    let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
+    let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
+    let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
     let cannot_hold = freezer::works_here().err();
-    let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone())?) } else { None };
+    let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
+    let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
-        let mut owner = new_owner(&owned, told, kept, asks, actuator);
-        (owner.guard, owner.cannot_hold) = (guard, cannot_hold);
+        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
+        (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
     };
     let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
-    let exits = Exits::start(teller.clone())?;
-    let poll = Arc::new(gpu::Poll::default());
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
@@ -172,11 +185,25 @@ fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
     Ok(Ledger::start(config.state_dir.join("ledger.db"), config.ledger)?)
 }
 
+/// The probes, or one line that says why there are none.
+fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
+    if !config.probes {
+        return None;
+    }
+    let started = Launches::start(config.driver.clone(), config.in_flight_us, &config.run_dir, teller, exits);
+    started.inspect_err(|why| eprintln!("notice: tasks are seen by polling: {why}")).ok()
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings { burst_gap: sched::Span::from_micros(config.burst_gap_us.cast_signed()), ..Settings::default() }
+}
+
 pub(crate) fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
     asks: tokio::sync::mpsc::Sender<String>,
+    launches: Option<Launches>,
     actuator: Actuator,
 ) -> Owner {
     let table = Table::open(&config.table);
@@ -189,7 +216,7 @@ pub(crate) fn new_owner(
         policy: "none".to_owned(),
         configured: config.policy.clone(),
         since_us: clock::wall_now_us(),
-        scheduler: Scheduler::new(Settings::default(), Box::new(sched::policy::None)),
+        scheduler: Scheduler::new(settings(config), Box::new(sched::policy::None)),
         registry: Registry::new(config.manage_all),
         gpus: BTreeMap::new(),
         nvml: None,
@@ -199,6 +226,7 @@ pub(crate) fn new_owner(
         feed,
         ledger,
         table: table.ok(),
+        probed: Probed::new(launches),
         actuator,
         guard: None,
         cannot_hold: None,
@@ -206,6 +234,7 @@ pub(crate) fn new_owner(
         journal: open_journal(config),
         failures: 0,
         asks,
+        poll: Arc::default(),
     }
 }
 
@@ -214,7 +243,7 @@ fn open_journal(config: &Config) -> Option<Journal> {
     // 2026-11-15T09:00:00.5Z, without what file names are better without.
     let name = clock::rfc3339(clock::wall_now_us());
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let opened = Journal::start(&folder, &name);
+    let opened = Journal::start(&folder, &name, settings(config).burst_gap);
     opened
         .inspect_err(|error| {
             let folder = folder.display();

@@ -182,12 +182,26 @@ fn node(owner: &Owner) -> NodeLine {
         node: owner.node.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         since: clock::rfc3339(owner.since_us),
-        tier: if owner.nvml.is_some() { "polling" } else { "none" }.to_owned(),
-        error_us: owner.nvml.map_or(0, |period| period.as_micros() as i64),
+        tier: tier(owner).to_owned(),
+        error_us: owner.nvml.map_or(0, |period| error_us(owner, period)),
         policy: owner.policy.clone(),
         docker: owner.docker,
         gpus: gpus.collect(),
     }
+}
+
+fn tier(owner: &Owner) -> &'static str {
+    match (&owner.nvml, &owner.probed.launches) {
+        (None, _) => "none",
+        (Some(_), None) => "polling",
+        (Some(_), Some(_)) => "probes",
+    }
+}
+
+/// How wrong a start or an end may be, at most.
+fn error_us(owner: &Owner, period: std::time::Duration) -> i64 {
+    const PROBES_ERROR_US: i64 = 1000;
+    if owner.probed.launches.is_some() { PROBES_ERROR_US } else { period.as_micros() as i64 }
 }
 
 /// Which policy runs.
@@ -255,6 +269,9 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
             (if expired { "hold-expired" } else { "released" }, *task, *at, why(because))
         }
         Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
+        Event::Suggested { task, at, gaps } => {
+            ("suggested", *task, *at, suggestion(tracker.task(*task), *at, *gaps))
+        }
         Event::Forgotten { .. } => return None,
     };
     let (container, process, gpu) = match event {
@@ -277,6 +294,17 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
         gpu: gpu.map(|gpu| gpu.0),
     };
     Some((at_us, line))
+}
+
+/// Why a container's tasks should perhaps be delimited otherwise.
+fn suggestion(task: Option<&Task>, at: Instant, gaps: u32) -> String {
+    let deadline = task.and_then(|task| Some((at.since(task.start), task.deadline?.span())));
+    let outlived = deadline.map_or_else(String::new, |(age, deadline)| {
+        format!(" has outlived {} deadlines of {deadline} and", age.as_micros() / deadline.as_micros())
+    });
+    format!(
+        "its process{outlived} came back to the GPU {gaps} times: if it serves requests, --task burst gives each its own deadline"
+    )
 }
 
 /// How a task went, as a sentence.

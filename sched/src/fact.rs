@@ -135,6 +135,13 @@ pub enum Fact {
         /// In thousandths.
         permille: u16,
     },
+    /// A process that had no work on the GPU began to copy: work, but none that a gate stops.
+    Copying {
+        /// Which process.
+        process: Process,
+        /// On which GPU.
+        gpu: GpuId,
+    },
     /// A process that had no work on the GPU submitted some.
     Submitted {
         /// Which process.

@@ -54,6 +54,10 @@ pub(crate) fn exits(pid: u32) -> Fact {
     Fact::ProcessGone(process(pid))
 }
 
+pub(crate) fn copies(pid: u32) -> Fact {
+    Fact::Copying { process: process(pid), gpu: GPU }
+}
+
 pub(crate) fn submits(pid: u32) -> Fact {
     Fact::Submitted { process: process(pid), gpu: GPU }
 }
@@ -206,6 +210,9 @@ fn piece_of_news(event: &Event) -> String {
         Event::Finished(finished) => {
             let float = finished.float.map_or("no".to_string(), |float| float.to_string());
             format!("{} ends at {}, {float} float", finished.task.0, shown(finished.end))
+        }
+        Event::Suggested { task, at, gaps } => {
+            format!("{} looks like a server at {}, {gaps} gaps", task.0, shown(*at))
         }
         Event::Forgotten { task } => format!("{} is forgotten", task.0),
     }

@@ -134,6 +134,8 @@ pub struct Task {
     pub core_permille: u16,
     /// It has launched at least once, so its allocations are made: most programs allocate first.
     pub launched: bool,
+    /// What it has submitted since it last had nothing on the GPU are copies.
+    pub only_copies: bool,
     /// GPU memory is set aside for it: it may allocate.
     pub admitted: bool,
     /// A policy has seen it and let it run.
@@ -187,6 +189,7 @@ impl Task {
             memory_asked: None,
             core_permille: 0,
             launched: false,
+            only_copies: false,
             admitted: false,
             let_in: false,
             grip: Grip::Free,
@@ -232,7 +235,7 @@ impl Task {
     pub fn contends(&self, now: Instant, linger: Span) -> bool {
         match self.demand {
             Demand::Unknown | Demand::Busy | Demand::AtLaunch => true,
-            Demand::Drained(since) => now.since(since) < linger,
+            Demand::Drained(since) => !self.only_copies && now.since(since) < linger,
             Demand::Host | Demand::AtAllocation(_) => false,
         }
     }

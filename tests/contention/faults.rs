@@ -15,7 +15,7 @@ const WAIT_US_MAX: u64 = 40_000;
 /// How long everybody may stand on a machine with other work to do. `scripts/faults` prints how long they did.
 const STANDING_MAX: Duration = Duration::from_secs(5);
 
-const POLICY: [&str; 2] = ["--policy", "earliest-deadline"];
+const POLICY: [&str; 4] = ["--probes", "off", "--policy", "earliest-deadline"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -83,10 +83,10 @@ fn commit(scene: &Scene, boxes: &[Box], agent: Running, fault: Fault, by_hand: b
                 return (start.elapsed(), scene.agent_with(&POLICY));
             }
             // The next agent lets go at its start, and holds nobody until it is told to.
-            let agent = scene.agent_with(&["--policy", "none"]);
+            let agent = scene.agent_with(&["--probes", "off", "--policy", "none"]);
             assert_eq!(standing(boxes), 0);
             let took = start.elapsed();
-            output(&mut scene.leeway(["policy", "set", POLICY[1]]));
+            output(&mut scene.leeway(["policy", "set", POLICY[3]]));
             (took, agent)
         }
         Fault::Guard => {
@@ -188,7 +188,7 @@ fn docker_that_dies_keeps_nobody_standing() {
     // The agent needs no Docker to hold, nor its guard to let go.
     output(&mut scene.leeway(["policy", "set", "none"]));
     nobody_stands(&boxes);
-    output(&mut scene.leeway(["policy", "set", POLICY[1]]));
+    output(&mut scene.leeway(["policy", "set", POLICY[3]]));
     all_but_one_stand(&boxes);
     agent.signal(Signal::KILL);
     nobody_stands(&boxes);

@@ -23,7 +23,7 @@ fn one_that_stands(boxes: &[Box]) -> &Box {
 #[test]
 fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let boxes = three(&scene, "stops", &[]);
     let docker = |words: &[&str]| {
         let start = Instant::now();
@@ -53,7 +53,7 @@ fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
 #[test]
 fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let boxes = three(&scene, "exec", &[]);
     let frozen = one_that_stands(&boxes);
     assert_eq!(frozen.state(&scene), "frozen");
@@ -75,7 +75,7 @@ fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
 #[test]
 fn what_a_person_pauses_stays_paused_and_what_they_resume_runs() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let mut boxes = three(&scene, "paused", &[]);
     let running = boxes.iter().position(|one| !one.stands()).expect("one that runs");
     let paused = boxes.remove(running);
@@ -91,7 +91,7 @@ fn what_a_person_pauses_stays_paused_and_what_they_resume_runs() {
     assert!(paused.stands());
     agent.signal(rustix::process::Signal::KILL);
     drop(agent);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     all_but_one_stand(&boxes);
     assert!(paused.stands());
     output(&mut scene.daemon.docker(["unpause", &paused.name]));
@@ -104,7 +104,7 @@ fn what_a_person_pauses_stays_paused_and_what_they_resume_runs() {
 #[test]
 fn a_visible_hold_is_dockers_own_pause_and_a_person_can_end_it() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline", "--visible"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline", "--visible"]);
     let boxes = three(&scene, "visible", &[]);
     let paused = |one: &Box| {
         let format = "{{.State.Paused}}";
@@ -132,7 +132,7 @@ fn a_visible_hold_is_dockers_own_pause_and_a_person_can_end_it() {
 #[test]
 fn no_hold_outlasts_its_longest() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let labelled = Box::busy(&scene, "expires-0", &["--hold-max", "1s"]);
     let healthy = [
         "--health-cmd",
@@ -169,7 +169,7 @@ fn no_hold_outlasts_its_longest() {
 #[test]
 fn a_shell_does_not_notice_that_its_program_was_held() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let urgent = Box::start(&scene, "shell-0", &["-dl", "30m"], &["leeway", "work", "batch", "--for", "10m"]);
     let name = format!("shell-1-{}", std::process::id());
     let mounts = stdout(&output(scene.leeway(["gpu", "options", "--dir"]).arg(scene.place("gpu"))));

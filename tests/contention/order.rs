@@ -15,7 +15,7 @@ fn names(what: &str) -> Vec<String> {
 /// Starts ten containers together, and waits for all results. The agent's events, and the tasks.
 fn the_papers_experiment(policy: &str) -> (Vec<Value>, Vec<Value>) {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", policy]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", policy]);
     let names = names(policy);
     let words = ["leeway", "work", "matmul", "--n", "4096", "--repeat", "10", "--json"];
     std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ const APART_MS: usize = 3_500;
 /// How many of ten tasks make their deadlines, of which each leaves room for one more task than the one before.
 fn hits_of_staggered_deadlines(policy: &str) -> usize {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", policy]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", policy]);
     let names = names(&format!("staggered-{policy}"));
     // They wait for each other, and begin together.
     let start = scene.place("start");

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[test]
 fn a_container_that_waits_says_for_whom_and_why_and_the_journal_says_the_same_again() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let work = ["leeway", "work", "batch", "--for", "10m"];
     let urgent = Box::start(&scene, "urgent", &["-dl", "10m", "--expect", "9m"], &work);
     let patient = Box::start(&scene, "patient", &["-dl", "20m"], &work);
@@ -50,7 +50,7 @@ fn a_container_that_waits_says_for_whom_and_why_and_the_journal_says_the_same_ag
 #[test]
 fn a_policy_changes_while_it_runs_for_all_gpus_or_for_one() {
     let scene = Scene::new(shared(), 2);
-    std::fs::write(scene.config(), "policy = \"earliest-deadline\"\n").unwrap();
+    std::fs::write(scene.config(), "policy = \"earliest-deadline\"\nprobes = \"off\"\n").unwrap();
     let agent = scene.agent();
     let policy = |words: &[&str]| {
         let words = [&["policy"], words, &["--json"]].concat();
@@ -86,7 +86,7 @@ fn a_policy_changes_while_it_runs_for_all_gpus_or_for_one() {
 #[test]
 fn who_has_no_label_is_never_held() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let work = ["leeway", "work", "batch", "--for", "10m"];
     let labelled = Box::busy(&scene, "labelled", &[]);
     // `leeway run` adds only labels that were asked for, and here none is.

@@ -66,6 +66,9 @@ pub struct Places {
     /// Milliseconds between two looks at the GPUs
     #[arg(long, value_name = "MS", env = "LEEWAY_POLL_MS")]
     poll_ms: Option<u64>,
+    /// Whether to see launches by probes: auto, off
+    #[arg(long, value_name = "WHETHER", env = "LEEWAY_PROBES")]
+    probes: Option<String>,
 }
 
 impl Places {
@@ -85,6 +88,7 @@ impl Places {
             visible: given.visible,
             node: given.node,
             poll_ms: given.poll_ms,
+            probes: given.probes,
             ..Layer::default()
         };
         let config = Layer::read(&file, self.config_file.is_some()).and_then(|file| flags.over(file));

@@ -8,6 +8,7 @@
 //! Nothing is held that is not written down first, and nothing while no guard watches.
 
 pub mod freezer;
+mod gate;
 mod hands;
 mod held;
 pub mod pause;

@@ -4,8 +4,10 @@ pub mod cgroup;
 pub mod containers;
 pub mod exits;
 pub mod gpu;
+pub mod launches;
 mod meter;
 pub mod overrides;
+mod pace;
 pub mod process;
 
 use crate::clock;
@@ -66,7 +68,7 @@ pub enum Told {
     Stopping(String),
     /// What `leeway deadline set` wrote, by container id.
     Deadlines(BTreeMap<String, String>),
-    /// NVML answers, or does no more; how often it is asked.
+    /// NVML answers, or does no more; how far behind it a start may be seen.
     Nvml(Option<Duration>),
     /// A GPU was found.
     Gpu(GpuId, Found),
@@ -76,6 +78,16 @@ pub enum Told {
     Reading(GpuId, Reading),
     /// A process uses a GPU; whether it was there before we looked.
     Process(Process, GpuId, Home, bool),
+    /// A process made its first call into the driver.
+    Init(Process, Home),
+    /// It has a context: it will use a GPU.
+    Context(Process),
+    /// Its work is seen from here on; whether it cannot have done any before.
+    Covered(Process, bool),
+    /// What its probes saw.
+    Work(Process, launches::Work),
+    /// Whoever waits for the owner to answer hears that it is alive.
+    Beat,
     /// A process exited.
     ProcessGone(Process),
     /// GPU memory a process has, its context not counted.

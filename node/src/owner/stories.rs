@@ -34,7 +34,7 @@ fn a_policy_that_fails_is_replaced_on_its_gpu_and_only_there() {
     let (ledger, writer) =
         Ledger::start(folder.path().join("ledger.db"), Retention { days: 1, rows: 10 }).unwrap();
     let (asks, _asked) = tokio::sync::mpsc::channel(8);
-    let mut owner = new_owner(&config, Arc::new(Feed::new()), ledger.clone(), asks, actuator);
+    let mut owner = new_owner(&config, Arc::new(Feed::new()), ledger.clone(), asks, None, actuator);
     let now = clock::now();
     for gpu in [GpuId(0), GpuId(1)] {
         owner.scheduler.set_policy(now, gpu, Box::new(Fails));

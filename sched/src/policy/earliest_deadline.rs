@@ -6,6 +6,8 @@
 
 use super::{Candidate, Judgement, Policy, Scene, turns};
 use crate::action::Reason;
+use crate::scheduler::Settings;
+use crate::time::Instant;
 use alloc::vec::Vec;
 
 /// Earliest deadline first.
@@ -34,15 +36,15 @@ impl Policy for EarliestDeadline {
         judgement.wake_at(scene.linger_ends());
         judgement
     }
+
+    fn is_urgent(&self, _: Instant, _: &Settings, candidate: &Candidate<'_>) -> bool {
+        candidate.due.is_some()
+    }
 }
 
 /// Holds everybody who comes after `first`. A task due sooner that does not need the GPU yet keeps
 /// its gate open: it goes ahead the moment it launches, without asking.
-fn hold_behind(
-    scene: &Scene<'_>,
-    first: (crate::time::Instant, crate::task::TaskId),
-    judgement: &mut Judgement,
-) {
+fn hold_behind(scene: &Scene<'_>, first: (Instant, crate::task::TaskId), judgement: &mut Judgement) {
     for candidate in scene.candidates.iter().filter(|candidate| scene.may_hold(candidate)) {
         match candidate.due {
             Some(due) if (due, candidate.task.id) > first => {

@@ -14,6 +14,7 @@
 
 use super::{Candidate, Judgement, Policy, Scene, slack, turns};
 use crate::action::Reason;
+use crate::scheduler::Settings;
 use crate::task::TaskId;
 use crate::time::{Instant, Span};
 use alloc::collections::{BTreeSet, BinaryHeap};
@@ -53,6 +54,17 @@ impl Policy for LeastSlack {
         judgement.wake_at(scene.linger_ends());
         judgement
     }
+
+    /// Alone it would already have too little to spare.
+    fn is_urgent(&self, now: Instant, settings: &Settings, candidate: &Candidate<'_>) -> bool {
+        let left = candidate.forecast.left_upper(candidate.served);
+        candidate.due.is_some_and(|due| slack(due, now, left) <= margin(settings, due.since(now)))
+    }
+}
+
+/// How much slack a task with that deadline must have before others may run beside it.
+fn margin(settings: &Settings, deadline: Span) -> Span {
+    deadline.scaled(settings.margin_permille, 1000).max(settings.margin)
 }
 
 /// The tasks that yield so that as many as possible of the others make it.
@@ -107,9 +119,8 @@ fn hold_the_rest(
         let left = candidate.forecast.left_upper(candidate.served);
         work += left;
         let deadline = candidate.task.deadline.map_or(Span::ZERO, |deadline| deadline.span());
-        let margin = deadline.scaled(scene.settings.margin_permille, 1000).max(scene.settings.margin);
         let slack = slack(*due, scene.now, work);
-        (slack - margin, slack, candidate.task.id)
+        (slack - margin(scene.settings, deadline), slack, candidate.task.id)
     });
     let Some((spare, slack, thinnest)) = spare.min() else { return };
     if spare > Span::ZERO {

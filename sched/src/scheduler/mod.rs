@@ -4,11 +4,13 @@
 //! becomes actions. The rules that hold under every policy live here too: whom we may touch, memory,
 //! how long anyone may be kept waiting, and what to do when an answer does not come.
 
+mod roles;
 mod settings;
 #[cfg(test)]
 mod stories;
 mod verdict;
 
+pub use roles::Role;
 pub use settings::{FifoSettings, Settings};
 
 use crate::action::Action;

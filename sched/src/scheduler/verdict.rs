@@ -154,7 +154,7 @@ fn most_patient(scene: &Scene<'_>, judgement: &Judgement) -> Option<TaskId> {
 }
 
 /// The tasks on a GPU that are ours to hold.
-fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec<Candidate<'_>> {
+pub(super) fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec<Candidate<'_>> {
     let ours = scheduler.tracker.tasks_on(gpu).filter_map(|task| {
         let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
         let due = if task.dormant {

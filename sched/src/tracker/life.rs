@@ -111,12 +111,14 @@ impl Tracker {
         task.demand_at = at;
         task.demand = demand;
         task.launched |= demand == Demand::Busy;
+        task.only_copies &= matches!(demand, Demand::Drained(_));
         task.memory_asked = match demand {
             Demand::AtAllocation(bytes) => Some(task.memory.saturating_add(bytes)),
             _ => None,
         };
         self.changed.insert(key.1);
         let id = self.begin_if_due(at, id, events);
+        self.note_demand(at, key, demand, events);
         if demand != Demand::Busy {
             self.becomes_idle(at, id);
         }
@@ -138,6 +140,18 @@ impl Tracker {
         }
     }
 
+    /// Input on its way to the GPU is the beginning of a burst, but nothing to keep others waiting for.
+    pub(super) fn on_copying(&mut self, at: Instant, key: Key, events: &mut Vec<Event>) {
+        self.on_demand(at, key, Demand::Host, events);
+        self.on_task(key, |task| task.only_copies = task.demand_at == at && task.demand == Demand::Host);
+        let task = self.usages.get(&key).and_then(|usage| self.tasks.get(&usage.task));
+        if let Some(id) =
+            task.filter(|task| task.mode == Mode::Burst && task.demand_at == at).map(|task| task.id)
+        {
+            self.begin(at, id, events);
+        }
+    }
+
     /// Begins a dormant task if what delimits it has come. Its number, which is new if it began.
     pub(super) fn begin_if_due(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
         let Some(task) = self.tasks.get(&id).copied().filter(|task| task.dormant) else { return id };
@@ -146,9 +160,12 @@ impl Tracker {
             Mode::Memory => task.memory > 0,
             Mode::Burst => matches!(task.demand, Demand::Busy | Demand::AtLaunch),
         };
-        if !due {
-            return id;
-        }
+        if due { self.begin(at, id, events) } else { id }
+    }
+
+    /// Begins a dormant task. Its new number.
+    fn begin(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
+        let Some(task) = self.tasks.get(&id).copied().filter(|task| task.dormant) else { return id };
         let usage = self.usages.get(&(task.process, task.gpu)).copied();
         let begun = self.renew(id, |task| {
             task.dormant = false;

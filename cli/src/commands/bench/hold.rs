@@ -4,7 +4,7 @@
 //! says when it was decided and when the kernel confirmed it.
 
 use crate::failure::Failure;
-use crate::stage::{Player, Stage, wait_for};
+use crate::stage::{Folder, Player, Setting, Stage, wait_for};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -71,9 +71,25 @@ impl Drop for Cgroup {
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
         let cgroups = (0..self.containers.max(2)).map(Cgroup::new).collect::<Result<Vec<Cgroup>>>()?;
-        let stage = Stage::set(None, MEMORY, 5)?;
+        // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
+        let in_memory = Path::new("/dev/shm");
+        let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
+        let run_dir = Folder::new_in(&place, "leeway-run")?;
+        let run_dir = Some(run_dir.path());
+        let setting = Setting {
+            driver: None,
+            memory: MEMORY,
+            listed_after_ms: 0,
+            poll_ms: 5,
+            policy: "none",
+            // They would be held at their launches instead.
+            probes: false,
+            run_dir,
+        };
+        let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let players = cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
+        let mut players =
+            cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
         let waiting = cgroups.len() - 1;
         for _ in 0..self.rounds {
             set_policy(&stage, "earliest-deadline")?;
@@ -82,7 +98,7 @@ impl Hold {
             wait_for("thawed containers", || frozen(&stage) == Some(0))?;
         }
         let results = vec![from_journal(&stage.state().join("journal"), waiting)?];
-        players.iter().for_each(|player| player.tell_to_end());
+        players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
         drop(stage);
         let report = super::report("hold", &node, results);

@@ -71,6 +71,20 @@ fn a_burst_that_launches_again_within_the_gap_goes_on() {
 }
 
 #[test]
+fn a_burst_begins_with_its_input() {
+    let mut watch = watch(Mode::Burst, 100);
+    watch.hears(0, arrives(1, 1));
+    assert_eq!(watch.hears(10, copies(1)), "1 starts at 10ms");
+    assert!(!watch.task(1).contends(at(10), ms(1)), "nobody waits for a copy");
+    assert_eq!(watch.hears(20, submits(1)), "");
+    assert_eq!(watch.hears(30, drains(1)), "1 ends at 30ms, 80ms float");
+    assert_eq!(watch.hears(40, copies(1)), "2 starts at 40ms");
+    assert_eq!(watch.hears(45, drains(1)), "2 ends at 45ms, 95ms float");
+    assert!(!watch.tracker.tasks().any(|task| task.contends(at(45), ms(1))), "nor for a copy that is done");
+    assert_eq!(watch.hears(42, copies(1)), "", "older than the drain");
+}
+
+#[test]
 fn a_burst_whose_process_exits_while_drained_ended_at_the_drain() {
     let mut watch = with_a_gap(100);
     watch.hears(10, submits(1));

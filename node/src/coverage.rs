@@ -1,0 +1,220 @@
+//! Whose work is probed, what the probes say, and who yields to whom: the owner's side of the probes tier.
+//!
+//! A probe costs the program half a microsecond, so it is there only where it is worth that: where one request is one task, and where two
+//! processes that may be held share a GPU. Allocations are probed where they delimit a task.
+
+use crate::clock;
+use crate::facts::Home;
+use crate::facts::launches::{Coverage, Launches, Work};
+use crate::owner::Owner;
+use sched::scheduler::Role;
+use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
+use std::collections::{BTreeMap, HashMap};
+
+/// How much is remembered of a process that is not on any GPU yet.
+const EARLY_MAX: usize = 64;
+
+/// A process that was seen to start.
+struct Start {
+    at: Instant,
+    container: Option<ContainerId>,
+    /// What it did before anybody knew on which GPU.
+    early: Vec<(Instant, Work)>,
+}
+
+/// What the owner knows of probes.
+#[derive(Default)]
+pub(crate) struct Probed {
+    pub(crate) launches: Option<Launches>,
+    starts: HashMap<Process, Start>,
+    /// Whose work is seen; whether from the very beginning.
+    covered: HashMap<Process, bool>,
+    /// What was last ordered.
+    ordered: HashMap<Process, Coverage>,
+    roles: HashMap<Process, Role>,
+    /// Something changed that coverage or roles depend on.
+    pub(crate) stale: bool,
+}
+
+impl Probed {
+    pub(crate) fn new(launches: Option<Launches>) -> Self {
+        Self { launches, ..Self::default() }
+    }
+
+    /// When a process started, if that was seen.
+    pub(crate) fn start_of(&self, process: Process) -> Option<Instant> {
+        self.starts.get(&process).map(|start| start.at)
+    }
+
+    /// Whether everything a process did on the GPU was seen.
+    pub(crate) fn saw_all_of(&self, process: Process) -> bool {
+        self.covered.get(&process) == Some(&true)
+    }
+
+    /// Whether a process's launches are seen, and no work of its can be on the GPU that was not.
+    pub(crate) fn sees_launches_of(&self, process: Process) -> bool {
+        self.saw_all_of(process)
+            && matches!(self.ordered.get(&process), Some(Coverage::Work | Coverage::Requests))
+    }
+
+    pub(crate) fn forget(&mut self, process: Process) {
+        self.starts.remove(&process);
+        self.covered.remove(&process);
+        self.ordered.remove(&process);
+        self.roles.remove(&process);
+        self.stale = true;
+        if let Some(launches) = &self.launches {
+            launches.forget(process);
+        }
+    }
+}
+
+impl Owner {
+    /// A process called the driver for the first time.
+    pub(crate) fn on_init(&mut self, at: Instant, process: Process, home: Home) {
+        let container = self.at_home(at, home);
+        self.probed.starts.insert(process, Start { at, container, early: Vec::new() });
+        self.probed.stale = true;
+    }
+
+    /// A process has a context. With one GPU there is no doubt where; with several NVML says so, before its first launch.
+    pub(crate) fn on_context(&mut self, process: Process) {
+        let mut gpus = self.gpus.keys();
+        if let (Some(&gpu), None, Some(start)) = (gpus.next(), gpus.next(), self.probed.starts.get(&process))
+        {
+            self.on_gpu(start.at, process, gpu, start.container, false);
+        }
+    }
+
+    /// A process uses a GPU.
+    pub(crate) fn on_gpu(
+        &mut self,
+        at: Instant,
+        process: Process,
+        gpu: GpuId,
+        container: Option<ContainerId>,
+        approximate: bool,
+    ) {
+        let launches_seen = self.probed.sees_launches_of(process);
+        let seen = self.probed.start_of(process);
+        let approximate = approximate && seen.is_none();
+        let fact = Fact::Process { process, container, gpu, launches_seen, approximate };
+        self.learn(seen.unwrap_or(at), fact);
+        self.meet(at, (process, gpu), container);
+        self.probed.stale = true;
+        let early = self.probed.starts.get_mut(&process).map(|start| std::mem::take(&mut start.early));
+        early.into_iter().flatten().for_each(|(at, work)| self.on_work(at, process, work));
+        if let (Some(launches), None) = (&self.probed.launches, seen) {
+            launches.meet(process);
+        }
+    }
+
+    /// Probes are in place. A process that was there before them may have work on the GPU: its next call will tell.
+    pub(crate) fn on_covered(&mut self, process: Process, fresh: bool) {
+        let was = self.probed.covered.insert(process, fresh);
+        let fresh = fresh || was == Some(true);
+        self.probed.covered.insert(process, fresh);
+        if self.probed.sees_launches_of(process) {
+            for (gpu, container) in self.places_of(process) {
+                let fact = Fact::Process { process, container, gpu, launches_seen: true, approximate: false };
+                self.learn(clock::now(), fact);
+            }
+        }
+        self.probed.stale = true;
+    }
+
+    /// What a process's probes saw. On which of several GPUs cannot be told from outside, so it counts for each.
+    pub(crate) fn on_work(&mut self, at: Instant, process: Process, work: Work) {
+        let places = self.places_of(process);
+        if places.is_empty() {
+            let start = self.probed.starts.get_mut(&process).filter(|start| start.early.len() < EARLY_MAX);
+            if let Some(start) = start {
+                start.early.push((at, work));
+            }
+        }
+        for (gpu, _) in places {
+            match work {
+                Work::Copies => self.learn(at, Fact::Copying { process, gpu }),
+                Work::Submitted => self.learn(at, Fact::Submitted { process, gpu }),
+                Work::Drained => self.learn(at, Fact::Drained { process, gpu }),
+                Work::AtLaunch => self.learn(at, Fact::AtLaunch { process, gpu }),
+                Work::AtAllocation(bytes) => self.learn(at, Fact::AtAllocation { process, gpu, bytes }),
+                Work::Resumed => self.learn(at, Fact::Resumed { process, gpu }),
+                // Half of the story is worse than NVML's whole.
+                Work::Memory(bytes) if self.probed.saw_all_of(process) => {
+                    self.learn(at, Fact::Memory { process, gpu, bytes });
+                }
+                Work::Memory(_) => {}
+                Work::Leaked => self.on_leak(at, process, gpu),
+            }
+        }
+    }
+
+    /// Orders probes where they are needed, and tells the gates who yields to whom.
+    pub(crate) fn order_probes(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.probed.stale) {
+            return;
+        }
+        let Some(launches) = self.probed.launches.clone() else { return };
+        for (process, (gpu, coverage)) in self.wanted() {
+            let before = match coverage {
+                Some(coverage) => self.probed.ordered.insert(process, coverage),
+                None => self.probed.ordered.remove(&process),
+            };
+            if before != coverage {
+                launches.cover(process, gpu.unwrap_or(GpuId(0)), coverage);
+                if coverage.is_none() {
+                    self.probed.covered.remove(&process);
+                }
+            }
+        }
+        let gpus: Vec<GpuId> = self.scheduler.tracker().gpus().collect();
+        for gpu in gpus {
+            for (process, role) in self.scheduler.roles(now, gpu) {
+                if self.probed.roles.insert(process, role) != Some(role) {
+                    launches.set_role(process, gpu, role);
+                }
+            }
+        }
+    }
+
+    /// Everybody we know of, where it is, and how much of it should be seen.
+    fn wanted(&self) -> BTreeMap<Process, (Option<GpuId>, Option<Coverage>)> {
+        let tracker = self.scheduler.tracker();
+        let terms = |container: Option<ContainerId>| {
+            let known = container.and_then(|container| self.registry.get(container));
+            known.and_then(|known| known.terms).unwrap_or(Terms::UNMANAGED)
+        };
+        let mut people: BTreeMap<Process, (Option<GpuId>, Terms)> = self
+            .probed
+            .starts
+            .iter()
+            .map(|(process, start)| (*process, (None, terms(start.container))))
+            .collect();
+        people.extend(tracker.tasks().map(|task| (task.process, (Some(task.gpu), terms(task.container)))));
+        let managed: Vec<Option<GpuId>> =
+            people.values().filter(|(_, terms)| terms.managed).map(|(gpu, _)| *gpu).collect();
+        let shares = |gpu: Option<GpuId>| {
+            let beside = managed.iter().filter(|other| gpu.is_none() || other.is_none() || **other == gpu);
+            beside.count() > 1
+        };
+        let wants = |gpu, terms: Terms| match terms.mode {
+            _ if !terms.managed => None,
+            Mode::Burst => Some(Coverage::Requests),
+            _ if shares(gpu) => Some(Coverage::Work),
+            Mode::Memory => Some(Coverage::Memory),
+            Mode::Process => None,
+        };
+        people.into_iter().map(|(process, (gpu, terms))| (process, (gpu, wants(gpu, terms)))).collect()
+    }
+
+    fn places_of(&self, process: Process) -> Vec<(GpuId, Option<ContainerId>)> {
+        let tasks = self.scheduler.tracker().tasks().filter(|task| task.process == process);
+        tasks.map(|task| (task.gpu, task.container)).collect()
+    }
+
+    /// A tenant can resume itself. One launch got through; the next was stopped again.
+    fn on_leak(&mut self, at: Instant, process: Process, gpu: GpuId) {
+        self.learn(at, Fact::Submitted { process, gpu });
+    }
+}

@@ -1,0 +1,163 @@
+//! Probes come and go: for the first calls of every process always, for the work of one process while somebody needs to know.
+//!
+//! A thread of its own does it, because taking probes out waits for every processor (0.1 s).
+
+use super::Shared;
+use super::kernel::{Link, Programs};
+use super::library::{self, Identity};
+use super::symbols::{Set, Symbols};
+use crate::facts::{Teller, Told};
+use sched::Process;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Probes that nobody needs any more stay for this long: whoever shares a GPU on and off would wait for them again and again.
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
+/// How often to look for the driver's library while there is none.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Probes for one process: which, or none.
+    Cover(Process, Option<Set>),
+    /// A process that was not seen to start: its library may be one that nobody knows yet.
+    Met(Process),
+    /// A process exited.
+    Gone(Process),
+}
+
+/// The thread's own.
+pub(super) struct Attacher {
+    pub(super) programs: Programs,
+    pub(super) shared: Arc<Shared>,
+    pub(super) teller: Teller,
+    pub(super) driver: Option<PathBuf>,
+    symbols: HashMap<Identity, Symbols>,
+    starts: HashMap<Identity, Link>,
+    links: HashMap<Process, (Set, Link)>,
+    leaving: HashMap<Process, Instant>,
+}
+
+impl Attacher {
+    pub(super) fn new(
+        programs: Programs,
+        shared: Arc<Shared>,
+        teller: Teller,
+        driver: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            programs,
+            shared,
+            teller,
+            driver,
+            symbols: HashMap::new(),
+            starts: HashMap::new(),
+            links: HashMap::new(),
+            leaving: HashMap::new(),
+        }
+    }
+
+    /// Probes the first calls into the host's library. Why not, if not.
+    pub(super) fn probe_the_host(&mut self) -> Result<(), String> {
+        let Some(path) = library::of_the_host(self.driver.as_deref()) else {
+            return Err("the driver's libcuda.so.1 was not found".to_owned());
+        };
+        self.probe_starts(&path).map_err(|why| format!("{} cannot be probed: {why}", path.display()))
+    }
+
+    pub(super) fn run(mut self, orders: &Receiver<Order>) {
+        loop {
+            let next = self.leaving.values().min().map(|at| at.saturating_duration_since(Instant::now()));
+            let idle = if self.starts.is_empty() { AGAIN_AFTER } else { Duration::from_mins(1) };
+            match orders.recv_timeout(next.unwrap_or(idle)) {
+                Ok(order) => self.follow(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.starts.is_empty() {
+                let _ = self.probe_the_host();
+            }
+            let now = Instant::now();
+            let due: Vec<Process> =
+                self.leaving.iter().filter(|(_, at)| **at <= now).map(|(process, _)| *process).collect();
+            due.into_iter().for_each(|process| self.leave(process));
+        }
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Cover(process, Some(set)) => {
+                self.leaving.remove(&process);
+                if self.links.get(&process).is_none_or(|(has, _)| *has != set) {
+                    self.cover(process, set);
+                }
+            }
+            Order::Cover(process, None) => {
+                if self.links.contains_key(&process) {
+                    self.leaving.insert(process, Instant::now() + LEAVE_AFTER);
+                }
+            }
+            Order::Met(process) => {
+                if let Some(path) = library::of(process.pid) {
+                    let _ = self.probe_starts(&path);
+                }
+            }
+            Order::Gone(process) => self.leave(process),
+        }
+    }
+
+    fn cover(&mut self, process: Process, set: Set) {
+        match self.attach(process, set) {
+            Ok(link) => {
+                // The old ones go after the new ones are there: whoever is held stays held.
+                self.links.insert(process, (set, link));
+                let fresh = self.shared.cover(process, set == Set::Work);
+                self.teller.tell(Told::Covered(process, fresh));
+            }
+            Err(why) => {
+                // Most often because it is gone already.
+                if crate::facts::process::is_still(process) {
+                    eprintln!("warning: the launches of process {} cannot be seen: {why}", process.pid);
+                }
+            }
+        }
+    }
+
+    fn attach(&mut self, process: Process, set: Set) -> Result<Link, String> {
+        let path = library::of(process.pid).ok_or("it has no libcuda")?;
+        let symbols = self.symbols(&path)?;
+        let (entries, returns) = (symbols.entries(set), symbols.returns(set));
+        self.programs.attach(&path, Some(process.pid), &entries, &returns).map_err(|error| error.to_string())
+    }
+
+    fn leave(&mut self, process: Process) {
+        self.leaving.remove(&process);
+        self.shared.uncover(process);
+        // Dropped here: it takes a while.
+        self.links.remove(&process);
+    }
+
+    fn probe_starts(&mut self, path: &Path) -> Result<(), String> {
+        let identity = library::identity(path).ok_or("it is gone")?;
+        if self.starts.contains_key(&identity) {
+            return Ok(());
+        }
+        let symbols = self.symbols(path)?;
+        let (entries, returns) = (symbols.entries(Set::Starts), symbols.returns(Set::Starts));
+        let link = self.programs.attach(path, None, &entries, &returns).map_err(|error| error.to_string())?;
+        self.starts.insert(identity, link);
+        Ok(())
+    }
+
+    fn symbols(&mut self, path: &Path) -> Result<&Symbols, String> {
+        let identity = library::identity(path).ok_or("its libcuda is gone")?;
+        match self.symbols.entry(identity) {
+            std::collections::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
+            std::collections::hash_map::Entry::Vacant(new) => Ok(new.insert(Symbols::read(path)?)),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The gates: who is to be stopped at its next launch, who stands there, and how they go on.
+//!
+//! The kernel stops a process by itself and says so afterwards, so what it says can cross what is ordered: a gate is opened, and word comes
+//! of a process that was stopped just before. Such a process is told of all the same, and whoever decides lets it go again. What was
+//! dropped on the way is found in the kernel's own list of those it stopped, which is looked through several times a second.
+
+use super::kernel::Tables;
+use super::layout::{
+    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_LAUNCHES, Span, TELL_COPIES, URGENT,
+    YIELDS, kind,
+};
+use super::roll::Roll;
+use super::{Work, ns_now};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sched::scheduler::Role;
+use sched::task::Gate;
+use sched::{GpuId, Process};
+use std::collections::HashMap;
+use std::io;
+
+/// How long the kernel obeys without hearing from the agent.
+pub(super) const LEASE_NS: u64 = 500_000_000;
+/// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
+const EARLY_NS: u64 = 200_000;
+/// The highest number of a GPU that the kernel's tables have room for.
+const GPUS_MAX: u16 = 64;
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Launch,
+    Allocation,
+    /// Too much is in flight, until then.
+    Bound(u64),
+}
+
+/// A process that is probed.
+struct Tracked {
+    process: Process,
+    pidfd: OwnedFd,
+    orders: Orders,
+    role: Role,
+    stands: Option<Stand>,
+    /// Its probes are in place.
+    covered: bool,
+}
+
+/// All gates, and the kernel's tables.
+pub(super) struct Gates {
+    tables: Tables,
+    roll: Roll,
+    tracked: HashMap<u32, Tracked>,
+    /// What is to be told of what was done here, and since when it is true.
+    pub(super) outbox: Vec<(u64, Process, Work)>,
+    bound_ns: u64,
+}
+
+impl Gates {
+    pub(super) fn new(tables: Tables, roll: Roll, bound_ns: u64) -> Self {
+        Self { tables, roll, tracked: HashMap::new(), outbox: Vec::new(), bound_ns }
+    }
+
+    /// A process that will be probed. False if it is gone.
+    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId, requests: bool) -> bool {
+        let tell_copies = if requests { TELL_COPIES } else { 0 };
+        if let Some(known) = self.known(process) {
+            known.orders.gpu = u32::from(gpu.0 % GPUS_MAX);
+            known.orders.flags = known.orders.flags & !TELL_COPIES | tell_copies;
+            return self.write(process.pid).is_ok();
+        }
+        let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return false };
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        if !crate::facts::process::is_still(process) {
+            return false;
+        }
+        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags: tell_copies, urgent_bit: 0 };
+        let tracked = Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false };
+        self.tracked.insert(process.pid, tracked);
+        self.write_roll();
+        self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
+    }
+
+    /// Its probes are in place, or will be taken out.
+    pub(super) fn set_covered(&mut self, process: Process, covered: bool) {
+        if !covered {
+            let _ = self.open(process);
+        }
+        if let Some(known) = self.known(process) {
+            known.covered = covered;
+        }
+    }
+
+    /// A process that is probed no more: it is let go, and forgotten.
+    pub(super) fn strike(&mut self, process: Process) {
+        if self.known(process).is_none() {
+            return;
+        }
+        let _ = self.open(process);
+        let gpu = self.tracked.remove(&process.pid).map(|known| known.orders.gpu);
+        self.write_roll();
+        let _ = self.tables.orders.remove(&process.pid);
+        let _ = self.tables.spans.remove(&process.pid);
+        let _ = self.tables.resumed.remove(&process.pid);
+        let _ = self.tables.standing.remove(&process.pid);
+        gpu.into_iter().for_each(|gpu| self.write_gpu(gpu));
+    }
+
+    pub(super) fn covers(&self, process: Process) -> bool {
+        self.tracked.get(&process.pid).is_some_and(|known| known.process == process && known.covered)
+    }
+
+    /// From here on the process stops at its next launch, or allocation.
+    pub(super) fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()> {
+        let Some(known) = self.known(process).filter(|known| known.covered) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        known.orders.flags |= match gate {
+            Gate::Launches => SHUT_LAUNCHES,
+            Gate::Allocations => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
+        };
+        if gate == Gate::Launches {
+            known.orders.flags &= !SHUT_ALLOCATIONS;
+        }
+        let stands = known.stands;
+        self.write(process.pid)?;
+        match stands {
+            Some(Stand::Bound(_)) => {
+                self.tracked.entry(process.pid).and_modify(|known| known.stands = Some(Stand::Launch));
+                self.outbox.push((ns_now(), process, Work::AtLaunch));
+                Ok(())
+            }
+            // It may have its memory; at its launch it stops again.
+            Some(Stand::Allocation) if gate == Gate::Launches => {
+                self.outbox.push((ns_now(), process, Work::Resumed));
+                self.resume(process.pid)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the process through, and lets it run if it stands.
+    pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
+        let urgent = self.urgent_on(process);
+        let Some(known) = self.known(process) else { return Ok(()) };
+        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
+        if urgent {
+            // Whoever decides lets it run beside the urgent one: it would be stopped again at its next launch.
+            known.orders.flags &= !YIELDS;
+        }
+        let stands = known.stands;
+        self.write(process.pid)?;
+        match stands {
+            // The bound lets it go by itself, within milliseconds.
+            Some(Stand::Bound(_)) => Ok(()),
+            Some(Stand::Launch) => {
+                self.resume(process.pid)?;
+                self.outbox.push((ns_now(), process, Work::Submitted));
+                Ok(())
+            }
+            _ => self.resume(process.pid),
+        }
+    }
+
+    /// What a process is to others on its GPU, and whether time in flight is bounded there.
+    pub(super) fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) {
+        let index = u32::from(gpu.0 % GPUS_MAX);
+        let taken = self.urgent_bits(index, process.pid);
+        let state = self.tables.gpu_states.get(&index, 0).map_or(0, |state| state.urgent);
+        let Some(known) = self.known(process) else { return };
+        if known.role == role && known.orders.gpu == index {
+            return;
+        }
+        known.role = role;
+        known.orders.gpu = index;
+        known.orders.flags &= !(URGENT | YIELDS | BOUNDED);
+        match role {
+            Role::Plain => known.orders.urgent_bit = 0,
+            Role::Yields => known.orders.flags |= YIELDS | BOUNDED,
+            Role::Urgent => {
+                // A bit that its last owner died with would make this one urgent for ever.
+                let free = (0..u64::BITS).map(|bit| 1_u64 << bit).find(|bit| (taken | state) & bit == 0);
+                known.orders.urgent_bit = free.unwrap_or(0);
+                known.orders.flags |= if free.is_some() { URGENT } else { 0 };
+            }
+        }
+        let _ = self.write(process.pid);
+        self.write_gpu(index);
+    }
+
+    /// Renews the lease, or lets it run out.
+    pub(super) fn renew(&mut self, until_ns: u64) {
+        let _ = self.tables.control.set(0, Control { lease: until_ns, early: EARLY_NS }, 0);
+    }
+
+    /// What an event means, if it is of a process that is probed.
+    pub(super) fn take(&mut self, event: &Event) -> Option<(Process, Work)> {
+        let known = self.tracked.get_mut(&event.pid)?;
+        let process = known.process;
+        let work = match event.kind {
+            kind::COPY => Work::Copies,
+            kind::LAUNCH => Work::Submitted,
+            kind::DRAIN => {
+                let index = known.orders.gpu;
+                if known.role == Role::Urgent {
+                    self.yield_again(index);
+                }
+                Work::Drained
+            }
+            kind::STAND => {
+                known.stands = Some(Stand::Launch);
+                Work::AtLaunch
+            }
+            kind::STAND_ALLOCATION => {
+                known.stands = Some(Stand::Allocation);
+                Work::AtAllocation(event.value)
+            }
+            kind::STAND_BOUND => {
+                known.stands = Some(Stand::Bound(event.value));
+                return None;
+            }
+            kind::LEAK => Work::Leaked,
+            kind::MEMORY => Work::Memory(event.value),
+            _ => return None,
+        };
+        Some((process, work))
+    }
+
+    /// When the bound next lets somebody go.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let until = |known: &Tracked| match known.stands {
+            Some(Stand::Bound(until)) => Some(until),
+            _ => None,
+        };
+        self.tracked.values().filter_map(until).min()
+    }
+
+    /// Lets those go whose work in flight is nearly done.
+    pub(super) fn let_the_bounded_go(&mut self, now_ns: u64) {
+        let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until)) if until <= now_ns);
+        let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
+        for process in due {
+            let urgent = self.urgent_on(process);
+            let Some(known) = self.known(process) else { continue };
+            let shut = known.orders.flags & SHUT_LAUNCHES != 0;
+            if shut || (urgent && known.orders.flags & YIELDS != 0) {
+                known.stands = Some(Stand::Launch);
+                self.outbox.push((now_ns, process, Work::AtLaunch));
+            } else {
+                let _ = self.resume(process.pid);
+            }
+        }
+    }
+
+    /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
+    pub(super) fn sweep(&mut self, let_all_go: bool) {
+        let listed: Vec<(u32, u64, u32)> = self
+            .tables
+            .standing
+            .iter()
+            .filter_map(Result::ok)
+            .map(|(pid, standing)| (pid, standing.since, standing.why))
+            .collect();
+        for (pid, since, why) in listed {
+            let told = self.tracked.get(&pid).is_some_and(|known| known.stands.is_some());
+            if let_all_go {
+                let _ = self.resume(pid);
+            } else if !told {
+                let event = Event { at: since, pid, kind: why, value: since };
+                let found = self.take(&event);
+                self.outbox.extend(found.map(|(process, work)| (since, process, work)));
+            }
+        }
+    }
+
+    /// How many events the kernel could not tell.
+    pub(super) fn dropped(&self) -> u64 {
+        self.tables.dropped.get(&0, 0).unwrap_or(0)
+    }
+
+    /// Whether anybody is probed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tracked.is_empty()
+    }
+
+    /// What one launch of a process takes, as far as it was learnt.
+    pub(super) fn estimate_ns(&self, process: Process) -> Option<u64> {
+        self.tables.spans.get(&process.pid, 0).ok().map(|span| span.estimate).filter(|estimate| *estimate > 0)
+    }
+
+    /// What a guard needs to open every gate: the lease, and who stands.
+    pub(super) fn tables_for_the_guard(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(vec![self.tables.guards.0.try_clone()?, self.tables.guards.1.try_clone()?])
+    }
+
+    fn write_roll(&self) {
+        self.roll.write(self.tracked.values().map(|known| known.process));
+    }
+
+    fn known(&mut self, process: Process) -> Option<&mut Tracked> {
+        self.tracked.get_mut(&process.pid).filter(|known| known.process == process)
+    }
+
+    /// The order matters: written as running before it runs, or its next stop would be taken for this one.
+    fn resume(&mut self, pid: u32) -> io::Result<()> {
+        let Some(known) = self.tracked.get_mut(&pid) else {
+            // It is probed no more; that it stands is all the more our doing.
+            let _ = self.tables.standing.remove(&pid);
+            let pid = Pid::from_raw(pid.cast_signed());
+            return pid.map_or(Ok(()), |pid| Ok(rustix::process::kill_process(pid, Signal::CONT)?));
+        };
+        known.stands = None;
+        let _ = self.tables.resumed.insert(pid, ns_now(), 0);
+        let _ = self.tables.standing.remove(&pid);
+        match pidfd_send_signal(&known.pidfd, Signal::CONT) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// After an urgent process drained, those that yield do so again at its next launch.
+    fn yield_again(&mut self, gpu: u32) {
+        let lacks = |known: &&mut Tracked| {
+            known.orders.gpu == gpu && known.role == Role::Yields && known.orders.flags & YIELDS == 0
+        };
+        let lacking: Vec<u32> = self
+            .tracked
+            .values_mut()
+            .filter(lacks)
+            .map(|known| {
+                known.orders.flags |= YIELDS;
+                known.process.pid
+            })
+            .collect();
+        lacking.into_iter().for_each(|pid| drop(self.write(pid)));
+    }
+
+    fn urgent_on(&self, process: Process) -> bool {
+        let Some(known) = self.tracked.get(&process.pid) else { return false };
+        let mask = self.urgent_bits(known.orders.gpu, 0);
+        self.tables.gpu_states.get(&known.orders.gpu, 0).is_ok_and(|state| state.urgent & mask != 0)
+    }
+
+    /// The bits of the urgent processes on one GPU, but for one.
+    fn urgent_bits(&self, gpu: u32, but: u32) -> u64 {
+        let urgent = |known: &&Tracked| {
+            known.role == Role::Urgent && known.orders.gpu == gpu && known.process.pid != but
+        };
+        self.tracked.values().filter(urgent).fold(0, |bits, known| bits | known.orders.urgent_bit)
+    }
+
+    fn write(&mut self, pid: u32) -> io::Result<()> {
+        let Some(known) = self.tracked.get(&pid) else { return Ok(()) };
+        self.tables.orders.insert(pid, known.orders, 0).map_err(io::Error::other)
+    }
+
+    /// Time in flight is bounded while somebody with a deadline is there.
+    fn write_gpu(&mut self, gpu: u32) {
+        let urgent_mask = self.urgent_bits(gpu, 0);
+        let somebody =
+            self.tracked.values().any(|known| known.role == Role::Urgent && known.orders.gpu == gpu);
+        let bound = if somebody { self.bound_ns } else { 0 };
+        let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound }, 0);
+    }
+}

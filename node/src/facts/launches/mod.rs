@@ -1,0 +1,353 @@
+//! The probes tier: GPU work to the microsecond, seen from the kernel, and the gate that stops it.
+//!
+//! Every process's first call into the driver is seen. The launches of a process are probed only while somebody needs to know: it
+//! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
+//!
+//! In reading order: `symbols` (which functions), `library` (of which file), `layout` and `kernel` (the programs and tables),
+//! `attach` (probes come and go), `roll` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears from the kernel.
+
+mod attach;
+mod gates;
+mod kernel;
+mod layout;
+mod library;
+mod roll;
+mod symbols;
+
+use super::exits::Exits;
+use super::{News, Teller, Told, process};
+pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER};
+pub(crate) use roll::let_go;
+
+use attach::{Attacher, Order};
+use aya::maps::{MapData, RingBuf};
+use gates::{Gates, LEASE_NS};
+use layout::{Event, kind};
+use roll::Roll;
+use rustix::event::{PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+use rustix::time::{ClockId, clock_gettime};
+use sched::scheduler::Role;
+use sched::task::Gate;
+use sched::{GpuId, Instant, Process};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often the lease is renewed and the kernel's list of those it stopped is looked through.
+const TICK_NS: u64 = 100_000_000;
+/// How many processes are remembered that started and were not seen to do more.
+const STARTS_MAX: usize = 4096;
+
+/// What a process did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It began to copy: work, but none that a gate stops.
+    Copies,
+    /// It launched, having had nothing on the GPU.
+    Submitted,
+    /// All its work is done.
+    Drained,
+    /// It was stopped at a launch.
+    AtLaunch,
+    /// It was stopped at an allocation of that many bytes.
+    AtAllocation(u64),
+    /// It was let on from an allocation, and will stop at its launch.
+    Resumed,
+    /// It has that many bytes allocated.
+    Memory(u64),
+    /// It launched through a gate that was shut: somebody resumed it.
+    Leaked,
+}
+
+/// How much of a process is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Its allocations.
+    Memory,
+    /// Everything that concerns others on the GPU.
+    Work,
+    /// Each of its requests is a task, from its input on.
+    Requests,
+}
+
+/// What the threads share.
+struct Shared {
+    gates: Mutex<Gates>,
+    /// Who made its first call, and whether it has a context: from then on it can launch.
+    starts: Mutex<HashMap<u32, bool>>,
+    /// Wakes the thread that hears from the kernel.
+    wake: OwnedFd,
+    /// When the owner last said that it is alive.
+    beat_ns: AtomicU64,
+}
+
+/// The probes, as the rest of the agent uses them.
+#[derive(Clone)]
+pub struct Launches {
+    shared: Arc<Shared>,
+    orders: Sender<Order>,
+}
+
+impl Launches {
+    /// Loads the programs, probes first calls, and starts the threads. Why not, in words, if not.
+    pub fn start(
+        driver: Option<PathBuf>,
+        bound_us: u64,
+        run_dir: &Path,
+        teller: &Teller,
+        exits: &Exits,
+    ) -> Result<Self, String> {
+        let (programs, tables, ring) = kernel::load().map_err(|error| error.to_string())?;
+        let wake = eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK)
+            .map_err(|error| error.to_string())?;
+        let shared = Arc::new(Shared {
+            gates: Mutex::new(Gates::new(tables, Roll::new(run_dir), bound_us * 1000)),
+            starts: Mutex::new(HashMap::new()),
+            wake,
+            beat_ns: AtomicU64::new(ns_now()),
+        });
+        let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver);
+        attacher.probe_the_host()?;
+        let (orders, received) = channel();
+        let threads = || std::thread::Builder::new();
+        let listener = Listener { shared: Arc::clone(&shared), teller: teller.clone(), exits: exits.clone() };
+        threads()
+            .name("probes".to_owned())
+            .spawn(move || attacher.run(&received))
+            .map_err(|e| e.to_string())?;
+        threads().name("launches".to_owned()).spawn(move || listener.run(ring)).map_err(|e| e.to_string())?;
+        Ok(Self { shared, orders })
+    }
+
+    /// Whether this machine can do it: loads everything, and lets go of it again.
+    pub fn examine(driver: Option<&Path>) -> Result<String, String> {
+        kernel::load().map_err(|error| error.to_string())?;
+        let path = library::of_the_host(driver).ok_or("the driver's libcuda.so.1 was not found")?;
+        symbols::Symbols::read(&path).map_err(|why| format!("{} cannot be probed: {why}", path.display()))?;
+        Ok(format!("on {}", path.display()))
+    }
+
+    /// Probes a process from now on, as far as is said; `Told::Covered` comes when it is so.
+    pub fn cover(&self, process: Process, gpu: GpuId, coverage: Option<Coverage>) {
+        let set = coverage.map(|coverage| match coverage {
+            Coverage::Memory => symbols::Set::Memory,
+            Coverage::Work | Coverage::Requests => symbols::Set::Work,
+        });
+        let requests = coverage == Some(Coverage::Requests);
+        if set.is_none() || self.shared.gates().enlist(process, gpu, requests) {
+            let _ = self.orders.send(Order::Cover(process, set));
+        }
+    }
+
+    /// A process uses a GPU that was not seen to start.
+    pub fn meet(&self, process: Process) {
+        let _ = self.orders.send(Order::Met(process));
+    }
+
+    /// A process exited.
+    pub fn forget(&self, process: Process) {
+        self.shared.starts().remove(&process.pid);
+        self.shared.gates().strike(process);
+        let _ = self.orders.send(Order::Gone(process));
+    }
+
+    /// What a process is to the others on its GPU.
+    pub fn set_role(&self, process: Process, gpu: GpuId, role: Role) {
+        self.shared.gates().set_role(process, gpu, role);
+    }
+
+    /// Whether the process can be held at its launches.
+    pub fn covers(&self, process: Process) -> bool {
+        self.shared.gates().covers(process)
+    }
+
+    /// From the return of this call on, the process stops at its next launch, or allocation.
+    pub fn shut(&self, process: Process, gate: Gate) -> std::io::Result<()> {
+        let shut = self.shared.gates().shut(process, gate);
+        self.shared.wake();
+        shut
+    }
+
+    /// Lets the process through, and lets it run if it stands.
+    pub fn open(&self, process: Process) -> std::io::Result<()> {
+        let opened = self.shared.gates().open(process);
+        self.shared.wake();
+        opened
+    }
+
+    /// The owner is alive, and its orders count.
+    pub fn beat(&self) {
+        self.shared.beat_ns.store(ns_now(), Ordering::Relaxed);
+    }
+
+    /// How many events the kernel could not tell.
+    pub fn dropped(&self) -> u64 {
+        self.shared.gates().dropped()
+    }
+
+    /// What one launch of a process takes, as far as it was learnt.
+    pub fn estimate_ns(&self, process: Process) -> Option<u64> {
+        self.shared.gates().estimate_ns(process)
+    }
+
+    /// The kernel's tables that a guard needs to open every gate.
+    pub(crate) fn tables_for_the_guard(&self) -> std::io::Result<Vec<OwnedFd>> {
+        self.shared.gates().tables_for_the_guard()
+    }
+
+    /// Lets everybody go.
+    pub fn let_all_go(&self) {
+        let mut gates = self.shared.gates();
+        gates.renew(0);
+        gates.sweep(true);
+    }
+}
+
+impl Shared {
+    fn gates(&self) -> MutexGuard<'_, Gates> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn starts(&self) -> MutexGuard<'_, HashMap<u32, bool>> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// The probes of a process are in place. Whether it cannot have launched before that.
+    fn cover(&self, process: Process, work: bool) -> bool {
+        let fresh = self.starts().get(&process.pid) == Some(&false);
+        self.gates().set_covered(process, work);
+        fresh
+    }
+
+    fn uncover(&self, process: Process) {
+        self.gates().strike(process);
+    }
+}
+
+/// The thread that hears from the kernel.
+struct Listener {
+    shared: Arc<Shared>,
+    teller: Teller,
+    exits: Exits,
+}
+
+impl Listener {
+    fn run(self, mut ring: RingBuf<MapData>) {
+        // Without this, a sleep of a millisecond takes 50 microseconds more.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let mut tick = ns_now();
+        loop {
+            let mut heard = Vec::new();
+            while let Some(bytes) = ring.next() {
+                heard.extend(Event::read(&bytes));
+            }
+            if !heard.iter().all(|event| self.take(event)) {
+                return;
+            }
+            let now = ns_now();
+            if now >= tick {
+                tick = now + TICK_NS;
+                self.tick(now);
+            }
+            let mut gates = self.shared.gates();
+            gates.let_the_bounded_go(now);
+            let (told, next) = (std::mem::take(&mut gates.outbox), gates.next_ns());
+            drop(gates);
+            for (at, process, work) in told {
+                self.teller.tell_at(instant(at), Told::Work(process, work));
+            }
+            self.sleep(&ring, next.map_or(tick, |next| next.min(tick)));
+        }
+    }
+
+    /// Passes an event on. False once nobody listens.
+    fn take(&self, event: &Event) -> bool {
+        let at = instant(event.at);
+        match event.kind {
+            kind::INIT => self.meet(at, event.pid),
+            kind::CONTEXT => {
+                // A process whose start was not seen has launched, for all we know.
+                let first = self
+                    .shared
+                    .starts()
+                    .get_mut(&event.pid)
+                    .is_some_and(|known| !std::mem::replace(known, true));
+                match self.exits.known(event.pid).filter(|_| first) {
+                    Some(process) => self.teller.tell_at(at, Told::Context(process)),
+                    None => true,
+                }
+            }
+            _ => match self.shared.gates().take(event) {
+                Some((process, work)) => self.teller.tell_at(at, Told::Work(process, work)),
+                None => true,
+            },
+        }
+    }
+
+    /// The first call of a process into the driver.
+    fn meet(&self, at: Instant, pid: u32) -> bool {
+        let Some((process, home)) = process::look(pid) else { return true };
+        // A program may ask for the driver again and again; only its first call is its start.
+        if self.exits.known(pid) == Some(process) && self.shared.starts().contains_key(&pid) {
+            return true;
+        }
+        if self.exits.known(pid) != Some(process) && !self.exits.watch(process) {
+            return true;
+        }
+        {
+            let mut starts = self.shared.starts();
+            if starts.len() >= STARTS_MAX {
+                starts.clear();
+            }
+            starts.insert(pid, false);
+        }
+        self.teller.tell_at(at, Told::Init(process, home))
+    }
+
+    fn tick(&self, now: u64) {
+        let beat = self.shared.beat_ns.load(Ordering::Relaxed);
+        let alive = now.saturating_sub(beat) < LEASE_NS;
+        let mut gates = self.shared.gates();
+        gates.renew(beat + LEASE_NS);
+        gates.sweep(!alive);
+        if !gates.is_empty() {
+            // An owner with much to do answers later; one that hangs never does.
+            let _ = self.teller.0.try_send(News { at: instant(now), told: Told::Beat });
+        } else {
+            self.shared.beat_ns.store(now, Ordering::Relaxed);
+        }
+    }
+
+    fn sleep(&self, ring: &RingBuf<MapData>, until_ns: u64) {
+        let left = until_ns.saturating_sub(ns_now());
+        let timeout =
+            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+        let ring = ring.as_fd();
+        let mut ready = [
+            PollFd::new(&ring, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.shared.wake.as_fd(), PollFlags::IN),
+        ];
+        let _ = poll(&mut ready, Some(&timeout));
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.shared.wake, &mut count);
+    }
+}
+
+/// Now, in the kernel's own unit.
+fn ns_now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec * 1_000_000_000 + time.tv_nsec).cast_unsigned()
+}
+
+/// A moment of the kernel's.
+fn instant(ns: u64) -> Instant {
+    Instant::from_micros(ns / 1000)
+}

@@ -1,0 +1,198 @@
+//! Which functions of libcuda start GPU work, wait for it, or allocate, and where they are in a file.
+//!
+//! A function has several variants: versions (`_v2`), and a stream 0 that is the thread's own (`_ptsz`, `_ptds`). Programs get any of them
+//! from `cuGetProcAddress`, so every variant that a library has is probed. Several names of one address are one probe.
+
+use super::layout::{PER_THREAD, operation as op, place};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The functions, by their names without version and variant; what each does, and where its stream or size is.
+const FUNCTIONS: &[(&str, u64, u64)] = &[
+    ("cuInit", op::INIT, place::NOWHERE),
+    ("cuCtxCreate", op::CONTEXT, place::NOWHERE),
+    ("cuDevicePrimaryCtxRetain", op::CONTEXT, place::NOWHERE),
+    ("cuLaunchKernel", op::LAUNCH, place::ARGUMENT_9),
+    ("cuLaunchCooperativeKernel", op::LAUNCH, place::ARGUMENT_9),
+    ("cuLaunchKernelEx", op::LAUNCH, place::CONFIGURATION),
+    ("cuLaunchCooperativeKernelMultiDevice", op::LAUNCH, place::NOWHERE),
+    ("cuGraphLaunch", op::LAUNCH, 2),
+    ("cuLaunch", op::LAUNCH, place::NOWHERE),
+    ("cuLaunchGrid", op::LAUNCH, place::NOWHERE),
+    ("cuLaunchGridAsync", op::LAUNCH, 4),
+    ("cuMemcpyAsync", op::COPY, 4),
+    ("cuMemcpyHtoDAsync", op::COPY, 4),
+    ("cuMemcpyDtoHAsync", op::COPY, 4),
+    ("cuMemcpyDtoDAsync", op::COPY, 4),
+    ("cuMemcpyHtoAAsync", op::COPY, 5),
+    ("cuMemcpyAtoHAsync", op::COPY, 5),
+    ("cuMemcpyPeerAsync", op::COPY, 6),
+    ("cuMemcpy2DAsync", op::COPY, 2),
+    ("cuMemcpy3DAsync", op::COPY, 2),
+    ("cuMemcpy3DPeerAsync", op::COPY, 2),
+    ("cuMemcpyBatchAsync", op::COPY, place::NOWHERE),
+    ("cuMemcpy3DBatchAsync", op::COPY, place::NOWHERE),
+    // Within the device and fills: the program does not wait for them, whatever their names say.
+    ("cuMemcpyDtoD", op::COPY, place::NOWHERE),
+    ("cuMemsetD8", op::COPY, place::NOWHERE),
+    ("cuMemsetD16", op::COPY, place::NOWHERE),
+    ("cuMemsetD32", op::COPY, place::NOWHERE),
+    ("cuMemsetD2D8", op::COPY, place::NOWHERE),
+    ("cuMemsetD2D16", op::COPY, place::NOWHERE),
+    ("cuMemsetD2D32", op::COPY, place::NOWHERE),
+    ("cuMemsetD8Async", op::COPY, 4),
+    ("cuMemsetD16Async", op::COPY, 4),
+    ("cuMemsetD32Async", op::COPY, 4),
+    ("cuMemsetD2D8Async", op::COPY, 6),
+    ("cuMemsetD2D16Async", op::COPY, 6),
+    ("cuMemsetD2D32Async", op::COPY, 6),
+    ("cuMemcpy", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyHtoD", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyDtoH", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyDtoA", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyAtoD", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyHtoA", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyAtoH", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyAtoA", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpyPeer", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpy2D", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpy2DUnaligned", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpy3D", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpy3DPeer", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuCtxSynchronize", op::WAIT, place::EVERYTHING),
+    ("cuStreamSynchronize", op::WAIT, 1),
+    ("cuStreamQuery", op::WAIT, 1),
+    ("cuEventSynchronize", op::WAIT, place::EVENT),
+    ("cuEventQuery", op::WAIT, place::EVENT),
+    ("cuEventRecord", op::RECORD, 2),
+    ("cuEventRecordWithFlags", op::RECORD, 2),
+    ("cuStreamBeginCapture", op::CAPTURE, 1),
+    ("cuStreamBeginCaptureToGraph", op::CAPTURE, 1),
+    ("cuStreamEndCapture", op::CAPTURED, 1),
+    ("cuMemAlloc", op::ALLOCATE, 2),
+    ("cuMemAllocManaged", op::ALLOCATE, 2),
+    ("cuMemAllocAsync", op::ALLOCATE, 2),
+    ("cuMemAllocFromPoolAsync", op::ALLOCATE, 2),
+    ("cuMemAllocPitch", op::ALLOCATE, place::PITCHED),
+    ("cuMemCreate", op::ALLOCATE, 2),
+    ("cuMemFree", op::FREE, place::NOWHERE),
+    ("cuMemFreeAsync", op::FREE, place::NOWHERE),
+    ("cuMemRelease", op::FREE, place::NOWHERE),
+];
+
+/// Which of a library's functions are probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Set {
+    /// The first call, and the context: rare, and so for every process.
+    Starts,
+    /// Allocations.
+    Memory,
+    /// Everything that a task consists of.
+    Work,
+}
+
+impl Set {
+    fn has(self, operation: u64) -> bool {
+        match self {
+            Set::Starts => matches!(operation, op::INIT | op::CONTEXT),
+            Set::Memory => matches!(operation, op::ALLOCATE | op::FREE),
+            Set::Work => operation > op::CONTEXT,
+        }
+    }
+}
+
+/// Where to probe: offsets in the file, and the cookie of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Points {
+    pub(super) offsets: Vec<u64>,
+    pub(super) cookies: Vec<u64>,
+}
+
+/// The functions of one library that are of interest, by their offset in the file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Symbols(BTreeMap<u64, u64>);
+
+impl Symbols {
+    /// Reads a library's symbols.
+    pub(super) fn read(library: &Path) -> Result<Self, String> {
+        let file = std::fs::File::open(library).map_err(|error| error.to_string())?;
+        // A driver library has a hundred megabytes, of which its symbols are few.
+        let cache = object::ReadCache::new(file);
+        let elf = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        let segments: Vec<(u64, u64, u64)> = elf
+            .segments()
+            .map(|segment| (segment.address(), segment.size(), segment.file_range().0))
+            .collect();
+        let mut found = BTreeMap::new();
+        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let Some(cookie) = symbol.name().ok().and_then(cookie) else { continue };
+            let address = symbol.address();
+            let segment = segments.iter().find(|(start, size, _)| (*start..start + size).contains(&address));
+            if let Some((start, _, at)) = segment {
+                found.insert(address - start + at, cookie);
+            }
+        }
+        if found.is_empty() {
+            return Err("it has none of CUDA's functions".to_owned());
+        }
+        Ok(Self(found))
+    }
+
+    /// Where to probe on the way in.
+    pub(super) fn entries(&self, set: Set) -> Points {
+        self.points(|operation| set.has(operation) && operation != op::CONTEXT)
+    }
+
+    /// Where to probe on the way out.
+    pub(super) fn returns(&self, set: Set) -> Points {
+        let returns = [op::CONTEXT, op::COPY_AND_WAIT, op::WAIT, op::ALLOCATE];
+        self.points(|operation| set.has(operation) && returns.contains(&operation))
+    }
+
+    fn points(&self, wanted: impl Fn(u64) -> bool) -> Points {
+        let wanted = self.0.iter().filter(|(_, cookie)| wanted(**cookie & 0xff));
+        let (offsets, cookies) = wanted.map(|(offset, cookie)| (*offset, *cookie)).unzip();
+        Points { offsets, cookies }
+    }
+}
+
+/// The cookie of a symbol: what it does, where its stream is, and whose stream 0 it means.
+fn cookie(symbol: &str) -> Option<u64> {
+    let (name, per_thread) = match symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")) {
+        Some(name) => (name, PER_THREAD),
+        None => (symbol, 0),
+    };
+    let name = match name.rsplit_once("_v") {
+        Some((base, version)) if version.parse::<u8>().is_ok() => base,
+        _ => name,
+    };
+    let (_, operation, place) = FUNCTIONS.iter().find(|(function, ..)| *function == name)?;
+    Some(operation | place << 8 | per_thread << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_of_a_function_is_that_function() {
+        let plain = cookie("cuLaunchKernel").expect("a launch");
+        assert_eq!(plain, op::LAUNCH | place::ARGUMENT_9 << 8);
+        assert_eq!(cookie("cuLaunchKernel_ptsz"), Some(plain | PER_THREAD << 16));
+        assert_eq!(cookie("cuCtxSynchronize_v2"), cookie("cuCtxSynchronize"));
+        assert_eq!(
+            cookie("cuMemcpyHtoD_v2_ptds"),
+            cookie("cuMemcpyHtoD").map(|cookie| cookie | PER_THREAD << 16)
+        );
+        for other in ["cuLaunchKernelFoo", "cuMemGetInfo_v2", "cuLaunchHostFunc", "cuMemAllocHost_v2", ""] {
+            assert_eq!(cookie(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_cuda_is_refused() {
+        assert!(Symbols::read(&std::env::current_exe().expect("ourselves")).is_err());
+        assert!(Symbols::read(Path::new("/nowhere")).is_err());
+    }
+}
