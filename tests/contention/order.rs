@@ -1,7 +1,7 @@
 //! Who runs first: the paper's experiment, and deadlines that only an order can meet.
 
 use crate::daemon::{output, shared};
-use crate::scene::Scene;
+use crate::scene::{Scene, eventually};
 use crate::stand::{events, named};
 use serde_json::Value;
 
@@ -35,6 +35,29 @@ fn the_papers_experiment(policy: &str) -> (Vec<Value>, Vec<Value>) {
     agent.stop();
     assert!(tasks.iter().all(|task| task["hit"] == true), "{policy}: {tasks:?}");
     (told, tasks)
+}
+
+/// With probes, where this machine has them. A process can be held before its launches are seen, and then by freezing: it must
+/// come to its gate all the same, or it would never say how much memory it needs.
+#[test]
+fn however_they_are_held_all_of_those_that_start_together_finish() {
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_unready(&["--policy", "earliest-deadline"]);
+    eventually("an agent", || scene.node().filter(|node| node["docker"] == true && node["tier"] != "none"));
+    let names = names("together");
+    let words = ["leeway", "work", "matmul", "--n", "2048", "--repeat", "20", "--json"];
+    std::thread::scope(|scope| {
+        for name in &names {
+            let scene = &scene;
+            scope.spawn(move || scene.start(0, &["--name", name, "-dl", "5m"], &words));
+        }
+    });
+    for name in &names {
+        eventually("an end", || scene.tasks(name).into_iter().find(|task| !task["end"].is_null()));
+        assert_eq!(scene.outcome(name).0[0]["ok"], true);
+        scene.remove(name);
+    }
+    agent.stop();
 }
 
 #[test]
