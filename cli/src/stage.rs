@@ -32,6 +32,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) poll_ms: u64,
     /// The agent's policy.
     pub(crate) policy: &'a str,
+    /// Whether the agent sees launches by probes, where it can.
+    pub(crate) probes: bool,
+    /// Where the agent writes what it holds; a folder of the stage's own if not given.
+    pub(crate) run_dir: Option<&'a Path>,
 }
 
 impl Player {
@@ -87,7 +91,15 @@ pub(crate) struct Stage {
 impl Stage {
     /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
-        let setting = Setting { driver, memory, listed_after_ms: 0, poll_ms, policy: "none" };
+        let setting = Setting {
+            driver,
+            memory,
+            listed_after_ms: 0,
+            poll_ms,
+            policy: "none",
+            probes: true,
+            run_dir: None,
+        };
         Self::set_in(Folder::new("leeway")?, &setting)
     }
 
@@ -110,9 +122,11 @@ impl Stage {
         let log = File::create(at("agent.log")).context("could not make a log for the agent")?;
         let mut agent = ending_with_us(&[])?;
         agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &setting.poll_ms.to_string()]);
-        agent.arg("--run-dir").arg(at("run")).arg("--state-dir").arg(at("state"));
+        let run_dir = setting.run_dir.map_or_else(|| at("run"), Path::to_owned);
+        agent.arg("--run-dir").arg(run_dir).arg("--state-dir").arg(at("state"));
         agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
         agent.arg("--config").arg(at("leeway.toml")).args(["--policy", setting.policy]);
+        agent.args(["--probes", if setting.probes { "auto" } else { "off" }]);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"LEEWAY_")) {
             agent.env_remove(name);
         }
@@ -215,7 +229,12 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        Self::new_in(&std::env::temp_dir(), name)
+    }
+
+    /// In another place than the system's.
+    pub(crate) fn new_in(place: &Path, name: &str) -> Result<Self> {
+        let path = place.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("could not make {}", path.display()))?;
         Ok(Self(path))
     }

@@ -136,24 +136,9 @@ impl Owner {
             }
             Told::ContainerGone(id) => self.part(at, &id),
             Told::Containers(ids) => self.part_with_all_but(at, &ids),
-            Told::Paused(id) => {
-                let number = self.registry.by_id(&id);
-                if number.is_some_and(|number| self.actuator.paused(number)) {
-                    self.on_container(at, &id, Fact::ContainerPaused);
-                }
-            }
-            Told::Resumed(id) => {
-                self.on_container(at, &id, Fact::ContainerResumed);
-                let number = self.registry.by_id(&id);
-                let happened = number.map(|number| self.actuator.resumed(number)).unwrap_or_default();
-                self.note(at, happened);
-            }
-            Told::Started(id) => {
-                self.on_container(at, &id, Fact::ContainerStarted);
-                if let Some(number) = self.registry.by_id(&id) {
-                    self.actuator.started(number);
-                }
-            }
+            Told::Paused(id) => self.on_paused(at, &id),
+            Told::Resumed(id) => self.on_resumed(at, &id),
+            Told::Started(id) => self.on_started(at, &id),
             Told::Stopping(id) => self.on_container(at, &id, Fact::ContainerStopping),
             Told::Deadlines(set) => {
                 self.registry.set = set;
@@ -273,6 +258,27 @@ impl Owner {
     fn on_container(&mut self, at: Instant, id: &str, fact: impl FnOnce(ContainerId) -> Fact) {
         if let Some(number) = self.registry.by_id(id) {
             self.learn(at, fact(number));
+        }
+    }
+
+    /// What we paused ourselves is not somebody's wish.
+    fn on_paused(&mut self, at: Instant, id: &str) {
+        if self.registry.by_id(id).is_some_and(|number| self.actuator.paused(number)) {
+            self.on_container(at, id, Fact::ContainerPaused);
+        }
+    }
+
+    fn on_resumed(&mut self, at: Instant, id: &str) {
+        self.on_container(at, id, Fact::ContainerResumed);
+        let number = self.registry.by_id(id);
+        let happened = number.map(|number| self.actuator.resumed(number)).unwrap_or_default();
+        self.note(at, happened);
+    }
+
+    fn on_started(&mut self, at: Instant, id: &str) {
+        self.on_container(at, id, Fact::ContainerStarted);
+        if let Some(number) = self.registry.by_id(id) {
+            self.actuator.started(number);
         }
     }
 
@@ -462,3 +468,6 @@ impl Owner {
 fn sched_knows(scheduler: &Scheduler, (process, gpu): (sched::Process, GpuId)) -> bool {
     scheduler.tracker().tasks_on(gpu).any(|task| task.process == process)
 }
+
+#[cfg(test)]
+mod stories;

@@ -198,7 +198,7 @@ fn settings(config: &Config) -> Settings {
     Settings { burst_gap: sched::Span::from_micros(config.burst_gap_us.cast_signed()), ..Settings::default() }
 }
 
-fn new_owner(
+pub(crate) fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
@@ -243,7 +243,7 @@ fn open_journal(config: &Config) -> Option<Journal> {
     // 2026-11-15T09:00:00.5Z, without what file names are better without.
     let name = clock::rfc3339(clock::wall_now_us());
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let opened = Journal::start(&folder, &name);
+    let opened = Journal::start(&folder, &name, settings(config).burst_gap);
     opened
         .inspect_err(|error| {
             let folder = folder.display();

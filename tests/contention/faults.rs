@@ -2,20 +2,29 @@
 //!
 //! `LEEWAY_FAULTS` says how many faults, `LEEWAY_SEED` which; `scripts/faults` runs two hundred.
 
-use crate::daemon::{output, shared, stdout};
+use crate::daemon::{Daemon, output, shared, stdout};
 use crate::scene::{Running, Scene, eventually};
 use crate::stand::{Box, all_but_one_stand, nobody_stands, remove, standing};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 /// How many faults in the normal run.
-const FAULTS: usize = 20;
+const FAULTS: u64 = 20;
 /// The longest wait before a fault, so that it meets the agent in the middle of things, too.
 const WAIT_US_MAX: u64 = 40_000;
 /// How long everybody may stand on a machine with other work to do. `scripts/faults` prints how long they did.
 const STANDING_MAX: Duration = Duration::from_secs(5);
 
-const POLICY: [&str; 2] = ["--policy", "earliest-deadline"];
+const POLICY: &str = "earliest-deadline";
+
+/// An agent that holds by this policy: by freezing, or with probes at launches.
+fn agent(scene: &Scene, probes: &str, policy: &str) -> Running {
+    let agent = scene.agent_unready(&["--probes", probes, "--policy", policy]);
+    eventually("an agent that sees GPU and Docker", || {
+        scene.node().filter(|node| node["tier"] != "none" && node["docker"] == true)
+    });
+    agent
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -60,8 +69,14 @@ fn kill(pid: u32) {
 }
 
 /// Commits one fault, and waits until everybody runs. How long that took, and the agent that lives afterwards.
-fn commit(scene: &Scene, boxes: &[Box], agent: Running, fault: Fault) -> (Duration, Running) {
-    let watcher = guard(agent.pid());
+fn commit(
+    scene: &Scene,
+    boxes: &[Box],
+    lives: Running,
+    probes: &str,
+    (fault, by_hand): (Fault, bool),
+) -> (Duration, Running) {
+    let watcher = guard(lives.pid());
     let start = Instant::now();
     let everybody_runs = || {
         nobody_stands(boxes);
@@ -69,46 +84,52 @@ fn commit(scene: &Scene, boxes: &[Box], agent: Running, fault: Fault) -> (Durati
     };
     match fault {
         Fault::Agent => {
-            agent.signal(Signal::KILL);
-            (everybody_runs(), scene.agent_with(&POLICY))
+            lives.signal(Signal::KILL);
+            let took = everybody_runs();
+            // A process takes a while to die that has probes to take away; until then it has the socket.
+            drop(lives);
+            (took, agent(scene, probes, POLICY))
         }
         Fault::Both => {
             kill(watcher);
-            agent.signal(Signal::KILL);
-            drop(agent);
+            lives.signal(Signal::KILL);
+            drop(lives);
             let start = Instant::now();
-            let agent = if standing(boxes) % 2 == 0 {
+            if by_hand {
                 output(&mut scene.leeway(["release"]));
-                scene.agent_with(&POLICY)
-            } else {
-                scene.agent_with(&POLICY)
-            };
-            // The next agent lets go, and may hold anew by the time we look: it says what it found.
-            (start.elapsed().min(STANDING_MAX), agent)
+                nobody_stands(boxes);
+                return (start.elapsed(), agent(scene, probes, POLICY));
+            }
+            // The next agent lets go at its start, and holds nobody until it is told to.
+            let next = agent(scene, probes, "none");
+            nobody_stands(boxes);
+            let took = start.elapsed();
+            output(&mut scene.leeway(["policy", "set", POLICY]));
+            (took, next)
         }
         Fault::Guard => {
             kill(watcher);
-            let another =
-                eventually("another guard", || Some(guard(agent.pid())).filter(|pid| *pid != watcher));
-            assert_ne!(another, watcher);
-            (Duration::ZERO, agent)
+            eventually("another guard", || Some(guard(lives.pid())).filter(|pid| *pid != watcher));
+            (Duration::ZERO, lives)
         }
         Fault::Hang => {
-            agent.signal(Signal::STOP);
+            lives.signal(Signal::STOP);
             let took = everybody_runs();
-            agent.signal(Signal::CONT);
-            (took, agent)
+            lives.signal(Signal::CONT);
+            (took, lives)
         }
     }
 }
 
-#[test]
-fn whatever_dies_everybody_runs_again() {
-    let (faults, seed) = (number("LEEWAY_FAULTS", FAULTS as u64), number("LEEWAY_SEED", 7));
+/// Fault after fault, at moments that one seed decides.
+fn fault_after_fault(probes: &str) {
+    let (faults, seed) = (number("LEEWAY_FAULTS", FAULTS), number("LEEWAY_SEED", 7));
     let mut luck = Luck(seed);
     let scene = Scene::new(shared(), 1);
-    let mut agent = scene.agent_with(&POLICY);
-    let boxes: Vec<Box> = (0..4).map(|number| Box::busy(&scene, &format!("faults-{number}"), &[])).collect();
+    let mut lives = agent(&scene, probes, POLICY);
+    let tier = scene.node().expect("a node")["tier"].clone();
+    let name = |number: usize| format!("faults-{probes}-{number}");
+    let boxes: Vec<Box> = (0..4).map(|number| Box::busy(&scene, &name(number), &[])).collect();
     let mut worst = Duration::ZERO;
     for round in 0..faults {
         all_but_one_stand(&boxes);
@@ -116,31 +137,42 @@ fn whatever_dies_everybody_runs_again() {
         // Half of them while nothing moves, half while everything does.
         if luck.below(2) == 0 {
             output(&mut scene.leeway(["policy", "set", "none"]));
-            output(&mut scene.leeway(["policy", "set", "earliest-deadline"]));
+            output(&mut scene.leeway(["policy", "set", POLICY]));
         }
         std::thread::sleep(Duration::from_micros(luck.below(WAIT_US_MAX)));
         let took;
-        (took, agent) = commit(&scene, &boxes, agent, fault);
-        eprintln!("fault {round} of seed {seed}: {fault:?}, {} ms", took.as_millis());
+        (took, lives) = commit(&scene, &boxes, lives, probes, (fault, luck.below(2) == 0));
+        eprintln!("fault {round} of seed {seed}, tier {tier}: {fault:?}, {} ms", took.as_millis());
         assert!(took < STANDING_MAX, "{fault:?} kept somebody standing for {took:?} (seed {seed})");
         worst = worst.max(took);
     }
-    eprintln!("{faults} faults, seed {seed}: at worst {} ms", worst.as_millis());
+    eprintln!("{faults} faults, seed {seed}, tier {tier}: at worst {} ms", worst.as_millis());
     all_but_one_stand(&boxes);
-    agent.stop();
+    lives.stop();
     nobody_stands(&boxes);
     remove(&scene, &boxes);
 }
 
 #[test]
+fn whatever_dies_everybody_runs_again() {
+    fault_after_fault("off");
+}
+
+/// Held at their launches, where this machine has probes.
+#[test]
+fn whatever_dies_everybody_at_a_gate_runs_again() {
+    fault_after_fault("auto");
+}
+
+#[test]
 fn with_agent_and_guard_dead_a_person_lets_go_by_hand() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&POLICY);
+    let lives = agent(&scene, "off", POLICY);
     let boxes: Vec<Box> = (0..3).map(|number| Box::busy(&scene, &format!("by-hand-{number}"), &[])).collect();
     all_but_one_stand(&boxes);
-    kill(guard(agent.pid()));
-    agent.signal(Signal::KILL);
-    drop(agent);
+    kill(guard(lives.pid()));
+    lives.signal(Signal::KILL);
+    drop(lives);
     // The guard may have been started again in between, and then it has let go already.
     let standing_before: Vec<&Box> = boxes.iter().filter(|one| one.stands()).collect();
     if let Some(one) = standing_before.first() {
@@ -162,9 +194,37 @@ fn an_agent_that_starts_lets_go_what_an_earlier_one_left() {
     let cgroup = one.freezer.folder().display();
     let line = format!(r#"{{"how":"frozen","container":"x","name":"{}","cgroup":"{cgroup}"}}"#, one.name);
     std::fs::write(scene.place("run/held"), line + "\n").unwrap();
-    let agent = scene.agent_with(&POLICY);
+    let lives = agent(&scene, "off", POLICY);
     assert!(!one.stands());
     assert!(scene.log().contains("was left held by an earlier agent"), "{}", scene.log());
-    agent.stop();
+    lives.stop();
     scene.remove(&one.name);
+}
+
+#[test]
+fn docker_that_dies_keeps_nobody_standing() {
+    // One of its own, whose containers outlive it.
+    let daemon: &'static Daemon =
+        std::boxed::Box::leak(std::boxed::Box::new(Daemon::start_with("--live-restore")));
+    let scene = Scene::new(daemon, 1);
+    let lives = agent(&scene, "off", POLICY);
+    let boxes: Vec<Box> = (0..3).map(|number| Box::busy(&scene, &format!("docker-{number}"), &[])).collect();
+    all_but_one_stand(&boxes);
+    let folder = daemon.host().trim_start_matches("unix://").trim_end_matches("docker.sock");
+    let pid = std::fs::read_to_string(format!("{folder}dockerd.pid")).expect("the daemon's pid");
+    kill(pid.trim().parse().expect("a pid"));
+    eventually("an agent without Docker", || scene.node().filter(|node| node["docker"] == false));
+    // The agent needs no Docker to hold, nor its guard to let go.
+    output(&mut scene.leeway(["policy", "set", "none"]));
+    nobody_stands(&boxes);
+    output(&mut scene.leeway(["policy", "set", POLICY]));
+    all_but_one_stand(&boxes);
+    lives.signal(Signal::KILL);
+    nobody_stands(&boxes);
+    daemon.restart();
+    let lives = agent(&scene, "off", POLICY);
+    all_but_one_stand(&boxes);
+    lives.stop();
+    nobody_stands(&boxes);
+    remove(&scene, &boxes);
 }

@@ -3,6 +3,8 @@
 use crate::daemon::{output, refused, shared, stderr, stdout};
 use crate::scene::{Scene, eventually};
 use crate::stand::{Box, all_but_one_stand, events, named, nobody_stands, remove, standing};
+use std::io::Write;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Three busy containers, of which two stand. `--init` makes them heed a signal, as most images do.
@@ -21,7 +23,7 @@ fn one_that_stands(boxes: &[Box]) -> &Box {
 #[test]
 fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let boxes = three(&scene, "stops", &[]);
     let docker = |words: &[&str]| {
         let start = Instant::now();
@@ -36,7 +38,9 @@ fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
     assert!(took < usual, "docker restart took {took:?}");
     let took = docker(&["kill", &one_that_stands(&boxes).name]);
     assert!(took < usual, "docker kill took {took:?}");
-    boxes.iter().for_each(|one| drop(docker(&["start", &one.name])));
+    for one in &boxes {
+        docker(&["start", &one.name]);
+    }
     all_but_one_stand(&boxes);
     let took = docker(&["rm", "-f", &one_that_stands(&boxes).name]);
     assert!(took < usual, "docker rm -f took {took:?}");
@@ -49,12 +53,13 @@ fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
 #[test]
 fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let boxes = three(&scene, "exec", &[]);
     let frozen = one_that_stands(&boxes);
     assert_eq!(frozen.state(&scene), "frozen");
     let refusal = refused(&mut scene.daemon.docker(["exec", &frozen.name, "true"]));
-    assert!(stderr(&refusal).contains("paused"), "{}", stderr(&refusal));
+    let words = format!("{}{}", stdout(&refusal), stderr(&refusal));
+    assert!(words.contains("cannot exec in a paused container"), "{words}");
     let released = stdout(&output(&mut scene.leeway(["release", &frozen.name])));
     assert_eq!(released, frozen.name);
     eventually("one that runs", || (!frozen.stands()).then_some(()));
@@ -66,38 +71,40 @@ fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     agent.stop();
 }
 
+/// Docker refuses to pause one that is frozen, as it does one that is paused; so here a person pauses the one that runs.
 #[test]
 fn what_a_person_pauses_stays_paused_and_what_they_resume_runs() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    let boxes = three(&scene, "paused", &[]);
-    let frozen = one_that_stands(&boxes);
-    output(&mut scene.daemon.docker(["pause", &frozen.name]));
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
+    let mut boxes = three(&scene, "paused", &[]);
+    let running = boxes.iter().position(|one| !one.stands()).expect("one that runs");
+    let paused = boxes.remove(running);
+    output(&mut scene.daemon.docker(["pause", &paused.name]));
     eventually("a pause that the agent knows of", || {
-        let told = stdout(&output(&mut scene.leeway(["explain", &frozen.name])));
+        let told = stdout(&output(&mut scene.leeway(["explain", &paused.name])));
         told.contains("was paused by Docker or a person").then_some(())
     });
-    // Nobody is ahead of it any more, and it is not thawed; not by the agent's end either.
-    let others = boxes.iter().filter(|one| one.name != frozen.name);
-    others.for_each(|one| scene.remove(&one.name));
-    eventually("an agent that holds nothing", || {
-        (std::fs::read_to_string(scene.place("run/held")).unwrap_or_default().is_empty()).then_some(())
-    });
-    assert!(frozen.stands());
-    agent.stop();
-    assert!(frozen.stands());
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    assert!(frozen.stands());
-    output(&mut scene.daemon.docker(["unpause", &frozen.name]));
-    assert!(!frozen.stands());
-    scene.remove(&frozen.name);
+    // Who is paused keeps nobody waiting, and is let go by nobody: not by hand, not by the agent's end, not by the next one.
+    all_but_one_stand(&boxes);
+    output(&mut scene.leeway(["release"]));
+    nobody_stands(&boxes);
+    assert!(paused.stands());
+    agent.signal(rustix::process::Signal::KILL);
+    drop(agent);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
+    all_but_one_stand(&boxes);
+    assert!(paused.stands());
+    output(&mut scene.daemon.docker(["unpause", &paused.name]));
+    boxes.push(paused);
+    all_but_one_stand(&boxes);
+    remove(&scene, &boxes);
     agent.stop();
 }
 
 #[test]
 fn a_visible_hold_is_dockers_own_pause_and_a_person_can_end_it() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline", "--visible"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline", "--visible"]);
     let boxes = three(&scene, "visible", &[]);
     let paused = |one: &Box| {
         let format = "{{.State.Paused}}";
@@ -125,7 +132,7 @@ fn a_visible_hold_is_dockers_own_pause_and_a_person_can_end_it() {
 #[test]
 fn no_hold_outlasts_its_longest() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let labelled = Box::busy(&scene, "expires-0", &["--hold-max", "1s"]);
     let healthy = [
         "--health-cmd",
@@ -155,5 +162,30 @@ fn no_hold_outlasts_its_longest() {
     let health = ["inspect", "--format", "{{.State.Health.Status}}", &checked.name];
     assert_ne!(stdout(&output(&mut scene.daemon.docker(health))), "unhealthy");
     remove(&scene, &[labelled, checked, first]);
+    agent.stop();
+}
+
+/// A shell takes a program that is stopped for one that its user put in the background, and says so.
+#[test]
+fn a_shell_does_not_notice_that_its_program_was_held() {
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
+    let urgent = Box::start(&scene, "shell-0", &["-dl", "30m"], &["leeway", "work", "batch", "--for", "10m"]);
+    let name = format!("shell-1-{}", std::process::id());
+    let mounts = stdout(&output(scene.leeway(["gpu", "options", "--dir"]).arg(scene.place("gpu"))));
+    let line = format!("docker run -it --name {name} --label leeway.deadline=1h {mounts} leeway-test sh");
+    // `script` gives it a terminal.
+    let mut script = scene.daemon.program("script", ["-qec", &line, "/dev/null"]);
+    let mut shell = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script");
+    let mut keyboard = shell.stdin.take().expect("a pipe");
+    keyboard.write_all(b"leeway work matmul --n 1024 && echo all is $((40 + 2))\nexit\n").expect("a shell");
+    eventually("a task that is held", || scene.tasks(&name).into_iter().find(|task| task["held"] == true));
+    scene.remove(&urgent.name);
+    let printed = shell.wait_with_output().expect("an end");
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(printed.contains("all is 42") && !printed.contains("Stopped"), "{printed}");
+    assert!(scene.finished(&name, 1)[0]["held_us"].as_i64() > Some(0));
+    drop(keyboard);
+    scene.remove(&name);
     agent.stop();
 }

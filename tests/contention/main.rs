@@ -13,4 +13,5 @@ mod stand;
 mod faults;
 mod living;
 mod order;
+mod version2;
 mod words;

@@ -9,6 +9,7 @@ use serde_json::Value;
 pub(crate) struct Box {
     pub(crate) name: String,
     pub(crate) freezer: Freezer,
+    pid: u32,
 }
 
 impl Box {
@@ -22,14 +23,16 @@ impl Box {
         let name = format!("{name}-{}", std::process::id());
         let id = scene.start(0, &[&["--name", &name], options].concat(), words);
         let pid = output(&mut scene.daemon.docker(["inspect", "--format", "{{.State.Pid}}", &id]));
-        let freezer =
-            Freezer::of(stdout(&pid).parse().expect("a pid"), &id).expect("a cgroup with a freezer");
-        Self { name, freezer }
+        let pid = stdout(&pid).parse().expect("a pid");
+        let freezer = Freezer::of(pid, &id).expect("a cgroup with a freezer");
+        Self { name, freezer, pid }
     }
 
-    /// Whether everything in it stands; one that is gone does not.
+    /// Whether it is frozen, or its first process is stopped; one that is gone does not stand.
     pub(crate) fn stands(&self) -> bool {
-        self.freezer.is_frozen().unwrap_or(false)
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+        self.freezer.is_frozen().unwrap_or(false) || state == Some("T")
     }
 
     /// Its state, as `leeway ps --json` has it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[test]
 fn a_container_that_waits_says_for_whom_and_why_and_the_journal_says_the_same_again() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let work = ["leeway", "work", "batch", "--for", "10m"];
     let urgent = Box::start(&scene, "urgent", &["-dl", "10m", "--expect", "9m"], &work);
     let patient = Box::start(&scene, "patient", &["-dl", "20m"], &work);
@@ -50,7 +50,7 @@ fn a_container_that_waits_says_for_whom_and_why_and_the_journal_says_the_same_ag
 #[test]
 fn a_policy_changes_while_it_runs_for_all_gpus_or_for_one() {
     let scene = Scene::new(shared(), 2);
-    std::fs::write(scene.config(), "policy = \"earliest-deadline\"\n").unwrap();
+    std::fs::write(scene.config(), "policy = \"earliest-deadline\"\nprobes = \"off\"\n").unwrap();
     let agent = scene.agent();
     let policy = |words: &[&str]| {
         let words = [&["policy"], words, &["--json"]].concat();
@@ -86,7 +86,7 @@ fn a_policy_changes_while_it_runs_for_all_gpus_or_for_one() {
 #[test]
 fn who_has_no_label_is_never_held() {
     let scene = Scene::new(shared(), 1);
-    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let work = ["leeway", "work", "batch", "--for", "10m"];
     let labelled = Box::busy(&scene, "labelled", &[]);
     // `leeway run` adds only labels that were asked for, and here none is.
@@ -98,4 +98,31 @@ fn who_has_no_label_is_never_held() {
     assert!(words.contains("has no label of ours, and is never held"), "{words}");
     remove(&scene, &[labelled, stranger, other]);
     agent.stop();
+}
+
+#[test]
+fn who_is_not_root_is_told_so_and_holds_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new(shared(), 1);
+    for (folder, mode) in [("", 0o755), ("gpu", 0o755), ("run", 0o777), ("state", 0o777)] {
+        let folder = scene.place(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let agent = scene.leeway(["agent", "--policy", "fifo", "--driver"]);
+    let mut nobody = std::process::Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--clear-groups"]).arg(agent.get_program()).args(agent.get_args());
+    nobody.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?)))).arg(scene.place("gpu"));
+    // Its table would be in a folder that is not its own.
+    nobody.env("LEEWAY_TABLE", scene.place("state/table"));
+    nobody.stderr(std::fs::File::create(scene.place("agent.log")).unwrap());
+    let mut nobody = nobody.spawn().unwrap();
+    let node = eventually("an agent", || scene.node());
+    assert_eq!(node["policy"], "none");
+    assert!(scene.log().contains("policy none runs instead of fifo"), "{}", scene.log());
+    let refusal = refused(&mut scene.leeway(["policy", "set", "fifo"]));
+    assert_eq!(refusal.status.code(), Some(2));
+    assert!(stderr(&refusal).contains("the agent is not root"), "{}", stderr(&refusal));
+    nobody.kill().unwrap();
+    nobody.wait().unwrap();
 }

@@ -8,11 +8,16 @@ use tempfile::TempDir;
 /// The image in every test daemon: busybox.
 pub(crate) const IMAGE: &str = "leeway-test";
 
+/// Where the script finds words for the daemon's command line.
+const OPTIONS: &str = "LEEWAY_TEST_DOCKERD_OPTIONS";
+
 /// A daemon, and a Docker configuration that is not the machine's.
 pub(crate) struct Daemon {
     host: String,
     /// Where it lives; the client's configuration is there, too.
     directory: PathBuf,
+    /// Words for its own command line.
+    options: &'static str,
 }
 
 /// The daemon that tests share. Each has containers of its own there, and must not mind others'.
@@ -21,7 +26,7 @@ pub(crate) fn shared() -> &'static Daemon {
     SHARED.get_or_init(|| match std::env::var("LEEWAY_TEST_DOCKER_HOST") {
         Ok(host) => {
             output(script().arg("image").arg(&host));
-            Daemon { host, directory: folder().keep() }
+            Daemon { host, directory: folder().keep(), options: "" }
         }
         Err(_) => Daemon::start(),
     })
@@ -40,17 +45,23 @@ pub(crate) fn leeway_program() -> &'static str {
 impl Daemon {
     /// One of the test's own. It stops with the test process at the latest: a static is never dropped.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same, with more words on the daemon's command line.
+    pub(crate) fn start_with(options: &'static str) -> Self {
         // Unix sockets have short names, so it cannot live under a target folder that may be deep.
         let directory = folder().keep();
         let process = std::process::id().to_string();
-        let printed = output(script().arg("start").arg(&directory).arg(process));
-        let host = stdout(&printed);
-        Self { host, directory }
+        let mut command = script();
+        command.env(OPTIONS, options).arg("start").arg(&directory).arg(process);
+        let host = stdout(&output(&mut command));
+        Self { host, directory, options }
     }
 
     /// Stops it and starts it again.
     pub(crate) fn restart(&self) {
-        output(script().arg("restart").arg(&self.directory));
+        output(script().env(OPTIONS, self.options).arg("restart").arg(&self.directory));
     }
 
     pub(crate) fn host(&self) -> &str {

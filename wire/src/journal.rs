@@ -19,6 +19,8 @@ pub enum Line {
         version: u32,
         /// The program's version: another one may decide otherwise.
         program: String,
+        /// How long a burst must stay drained before it is over: the one setting of the scheduler that is the operator's.
+        burst_gap_us: i64,
         /// Which file of the recording this is, from 0 on.
         part: u32,
     },

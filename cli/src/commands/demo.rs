@@ -81,6 +81,8 @@ impl Demo {
             listed_after_ms: LISTED_AFTER_MS,
             poll_ms: POLL_MS,
             policy: POLICY,
+            probes: true,
+            run_dir: None,
         };
         let stage = Stage::set_in(folder, &setting)?;
         let Chosen { ground, on, because } = ground::choose(self.on, &run, globals, &stage, sweeper)?;

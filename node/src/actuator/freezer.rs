@@ -8,15 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a cgroup may take to freeze before it is given up: one that takes longer has a process that hangs in the kernel.
-const FREEZE_MAX: Duration = Duration::from_millis(200);
-/// How long it may take to thaw.
-const THAW_MAX: Duration = Duration::from_millis(200);
+/// How long a cgroup may take to freeze or thaw before it is given up: one that takes longer has a process that hangs in the kernel.
+const CHANGE_MAX: Duration = Duration::from_millis(200);
 /// Version 1 can get stuck between thawed and frozen, and goes on when it is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 /// How long between two looks, at first and at most.
-const LOOK_FIRST: Duration = Duration::from_micros(20);
-const LOOK_MAX: Duration = Duration::from_millis(1);
+pub(super) const LOOK_FIRST: Duration = Duration::from_micros(20);
+pub(super) const LOOK_MAX: Duration = Duration::from_micros(200);
 
 /// A cgroup that can be frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,19 +57,12 @@ impl Freezer {
 
     /// Freezes it, and returns once everything in it stands. One that does not freeze in time is thawed again.
     pub fn freeze(&self) -> io::Result<()> {
-        let frozen = self.change(true, FREEZE_MAX);
-        if frozen.is_err() {
-            let _ = self.thaw();
-        }
-        frozen
+        self.change(true)
     }
 
     /// Thaws it, and returns once that is so. One that is gone holds nobody.
     pub fn thaw(&self) -> io::Result<()> {
-        match self.change(false, THAW_MAX) {
-            Err(error) if is_gone(&error) => Ok(()),
-            thawed => thawed,
-        }
+        self.change(false)
     }
 
     /// Whether everything in it stands.
@@ -82,24 +73,25 @@ impl Freezer {
         })
     }
 
-    fn change(&self, freeze: bool, patience: Duration) -> io::Result<()> {
-        let start = Instant::now();
-        let mut asked = start;
+    /// Asks for it, and leaves the waiting to the caller, who may have asked many.
+    pub(super) fn begin(&self, freeze: bool) -> Change<'_> {
+        let now = Instant::now();
+        let change = Change { freezer: self, freeze, start: now, asked: now };
+        // What cannot be asked cannot be read back either.
+        let _ = self.ask(freeze);
+        change
+    }
+
+    fn change(&self, freeze: bool) -> io::Result<()> {
+        let mut change = self.begin(freeze);
         let mut look = LOOK_FIRST;
-        self.ask(freeze)?;
-        while !self.is(freeze)? {
-            if start.elapsed() > patience {
-                let words = if freeze { "it does not freeze" } else { "it does not thaw" };
-                return Err(io::Error::new(io::ErrorKind::TimedOut, words));
-            }
-            if asked.elapsed() > ASK_AGAIN {
-                asked = Instant::now();
-                self.ask(freeze)?;
+        loop {
+            if let Some(outcome) = change.look() {
+                return outcome;
             }
             std::thread::sleep(look);
             look = (look * 2).min(LOOK_MAX);
         }
-        Ok(())
     }
 
     fn ask(&self, freeze: bool) -> io::Result<()> {
@@ -122,6 +114,40 @@ impl Freezer {
 
     fn state(&self) -> io::Result<String> {
         Ok(std::fs::read_to_string(self.folder.join("freezer.state"))?.trim().to_owned())
+    }
+}
+
+/// A change that was asked for.
+pub(super) struct Change<'a> {
+    freezer: &'a Freezer,
+    freeze: bool,
+    start: Instant,
+    asked: Instant,
+}
+
+impl Change<'_> {
+    /// Looks whether it is so, or never will be.
+    pub(super) fn look(&mut self) -> Option<io::Result<()>> {
+        let outcome = match self.freezer.is(self.freeze) {
+            Ok(true) => Ok(()),
+            Err(error) if is_gone(&error) && !self.freeze => Ok(()),
+            Err(error) => Err(error),
+            Ok(false) if self.start.elapsed() > CHANGE_MAX => {
+                let words = if self.freeze { "it does not freeze" } else { "it does not thaw" };
+                Err(io::Error::new(io::ErrorKind::TimedOut, words))
+            }
+            Ok(false) => {
+                if self.asked.elapsed() > ASK_AGAIN {
+                    self.asked = Instant::now();
+                    let _ = self.freezer.ask(self.freeze);
+                }
+                return None;
+            }
+        };
+        if outcome.is_err() && self.freeze {
+            let _ = self.freezer.thaw();
+        }
+        Some(outcome)
     }
 }
 

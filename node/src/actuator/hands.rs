@@ -1,11 +1,12 @@
 //! The threads that do what takes time: freezing, and pausing through Docker. Orders in, outcomes back as news.
 
-use super::freezer::Freezer;
+use super::freezer::{Freezer, LOOK_FIRST, LOOK_MAX};
 use super::pause;
 use crate::clock;
 use crate::facts::{Teller, Told};
 use crate::run::Connect;
 use sched::{ContainerId, Instant};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -44,11 +45,12 @@ impl Hands {
     pub(crate) fn start(connect: &Connect, teller: &Teller) -> io::Result<Self> {
         let (cgroups, to_cgroups) = channel();
         let (docker, to_docker) = channel();
-        let start = |name: &str, orders: Receiver<Order>| {
-            let (connect, teller) = (connect.clone(), teller.clone());
-            std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&orders, &connect, &teller))
-        };
-        let threads = vec![start("freezer", to_cgroups)?, start("pause", to_docker)?];
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (told, connect, told_too) = (teller.clone(), connect.clone(), teller.clone());
+        let threads = vec![
+            named("freezer").spawn(move || freeze_and_thaw(&to_cgroups, &told))?,
+            named("pause").spawn(move || pause_and_unpause(&to_docker, &connect, &told_too))?,
+        ];
         Ok(Self { cgroups, docker, threads })
     }
 
@@ -66,21 +68,53 @@ impl Hands {
     }
 }
 
-fn work(orders: &Receiver<Order>, connect: &Connect, teller: &Teller) {
-    for order in orders {
-        let outcome = carry_out(&order, connect);
-        let done = Done { number: order.number, container: order.container, at: clock::now(), outcome };
-        // At the end nobody listens any more, and what was ordered is carried out all the same.
-        teller.tell_at(done.at, Told::Done(done));
+/// Freezes and thaws, all that were ordered together at once: each takes as long as its slowest process, and none waits for another.
+fn freeze_and_thaw(orders: &Receiver<Order>, teller: &Teller) {
+    let mut waiting: VecDeque<Order> = VecDeque::new();
+    while let Some(first) = waiting.pop_front().or_else(|| orders.recv().ok()) {
+        let mut batch = vec![first];
+        waiting.extend(orders.try_iter());
+        // Orders of one container are carried out one after another.
+        while let Some(next) =
+            waiting.pop_front_if(|next| batch.iter().all(|order| order.container != next.container))
+        {
+            batch.push(next);
+        }
+        let mut changes: Vec<_> =
+            batch.iter().map(|order| (order, order.freezer.begin(order.freeze))).collect();
+        let mut look = LOOK_FIRST;
+        loop {
+            changes.retain_mut(|(order, change)| match change.look() {
+                None => true,
+                Some(outcome) => {
+                    let words = |error: io::Error| format!("{}: {error}", order.freezer.folder().display());
+                    tell(teller, order, outcome.map_err(words));
+                    false
+                }
+            });
+            if changes.is_empty() {
+                break;
+            }
+            std::thread::sleep(look);
+            look = (look * 2).min(LOOK_MAX);
+        }
     }
 }
 
-fn carry_out(order: &Order, connect: &Connect) -> Result<(), String> {
-    let in_words = |error: io::Error| format!("{}: {error}", order.freezer.folder().display());
-    match (&order.through_docker, order.freeze) {
-        (None, true) => order.freezer.freeze().map_err(in_words),
-        (None, false) => order.freezer.thaw().map_err(in_words),
-        (Some(id), true) => pause::pause(connect, id, &order.freezer),
-        (Some(id), false) => pause::unpause(connect, id, Some(&order.freezer)),
+fn pause_and_unpause(orders: &Receiver<Order>, connect: &Connect, teller: &Teller) {
+    for order in orders {
+        let id = order.through_docker.as_deref().unwrap_or_default();
+        let outcome = if order.freeze {
+            pause::pause(connect, id, &order.freezer)
+        } else {
+            pause::unpause(connect, id, Some(&order.freezer))
+        };
+        tell(teller, &order, outcome);
     }
+}
+
+fn tell(teller: &Teller, order: &Order, outcome: Result<(), String>) {
+    let done = Done { number: order.number, container: order.container, at: clock::now(), outcome };
+    // At the end nobody listens any more, and what was ordered is carried out all the same.
+    teller.tell_at(done.at, Told::Done(done));
 }

@@ -169,14 +169,9 @@ impl Actuator {
         if !guarded || place.hands_off || place.theirs {
             return failed;
         }
-        let held_as = place.members.get(&key).copied().flatten();
-        let way = match held_as {
-            Some(Way::Gate(_)) => Way::Gate(gate),
-            Some(Way::Freeze) => Way::Freeze,
-            None if covered && !is_under_a_shell(key.0) => Way::Gate(gate),
-            None => Way::Freeze,
-        };
-        if way == Way::Freeze && place.freezer.is_none() {
+        let at_gate = matches!(place.members.get(&key), Some(Some(Way::Gate(_))));
+        let way = if covered || at_gate { Way::Gate(gate) } else { Way::Freeze(gate) };
+        if !(covered || at_gate) && place.freezer.is_none() {
             place.freezer = Freezer::of(key.0.pid, &place.id);
             if place.freezer.is_none() {
                 return failed;
@@ -186,7 +181,7 @@ impl Actuator {
         if !self.write_down() {
             return self.take_back(request, container, key);
         }
-        if way == Way::Freeze {
+        if matches!(way, Way::Freeze(_)) {
             return self.settle(container, Some((request, Outcome::Held)));
         }
         match self.set_process_gate(container, key.0) {
@@ -198,6 +193,32 @@ impl Actuator {
             Err(error) => {
                 eprintln!("warning: could not shut the gate of process {}: {error}", key.0.pid);
                 self.take_back(request, container, key)
+            }
+        }
+    }
+
+    /// A process's launches are seen from now on. If it was frozen for want of a gate, it is held at its gate instead, and goes on
+    /// to it: frozen, it would never come to say how much memory it needs.
+    pub(crate) fn covered(&mut self, process: Process) -> Vec<Happened> {
+        let covers = self.gate.as_ref().is_some_and(|gate| gate.covers(process));
+        let container = self.homes.get(&process).copied().filter(|_| covers);
+        let Some(place) = container.and_then(|container| self.places.get_mut(&container)) else {
+            return Vec::new();
+        };
+        let mut changed = false;
+        for (_, way) in place.members.iter_mut().filter(|(key, _)| key.0 == process) {
+            if let Some(Way::Freeze(gate)) = *way {
+                *way = Some(Way::Gate(gate));
+                changed = true;
+            }
+        }
+        let Some(container) = container.filter(|_| changed) else { return Vec::new() };
+        self.write_down();
+        match self.set_process_gate(container, process) {
+            Ok(()) => self.settle(container, None),
+            Err(error) => {
+                eprintln!("warning: could not shut the gate of process {}: {error}", process.pid);
+                self.let_go(|number, _| number == container)
             }
         }
     }
@@ -236,7 +257,7 @@ impl Actuator {
         let way = place.members.get(&key).copied().flatten();
         place.members.insert(key, None);
         match way {
-            Some(Way::Freeze) => Ok(()),
+            Some(Way::Freeze(_)) => Ok(()),
             // In doubt, it is opened.
             Some(Way::Gate(_)) | None => self.set_process_gate(container, key.0),
         }

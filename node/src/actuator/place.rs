@@ -12,8 +12,8 @@ use wire::held::{HeldLine, How};
 pub(super) enum Way {
     /// At its process's gate.
     Gate(Gate),
-    /// By freezing its container.
-    Freeze,
+    /// By freezing its container, for want of a gate that would do as well.
+    Freeze(Gate),
 }
 
 /// An order that is under way.
@@ -66,7 +66,7 @@ impl Place {
     /// It can only be frozen whole: once all its tasks are held, and one of them can be held no other way.
     pub(super) fn should_be_frozen(&self) -> bool {
         self.members.values().all(Option::is_some)
-            && self.members.values().any(|way| *way == Some(Way::Freeze))
+            && self.members.values().any(|way| matches!(way, Some(Way::Freeze(_))))
     }
 
     /// How it will be once everything that was ordered is done.
@@ -89,7 +89,7 @@ impl Place {
         let gates: Vec<Gate> = own
             .filter_map(|(_, way)| match way {
                 Some(Way::Gate(gate)) => Some(*gate),
-                Some(Way::Freeze) | None => None,
+                Some(Way::Freeze(_)) | None => None,
             })
             .collect();
         let strictest = gates.iter().find(|gate| **gate == Gate::Allocations).or(gates.first());
@@ -131,7 +131,7 @@ impl Place {
         let mut happened: Vec<Happened> =
             requests.iter().map(|request| answer(*request, Outcome::Failed)).collect();
         for ((process, gpu), way) in &mut self.members {
-            if way.take_if(|way| *way == Way::Freeze).is_some() {
+            if way.take_if(|way| matches!(way, Way::Freeze(_))).is_some() {
                 happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
             }
         }

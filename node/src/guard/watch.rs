@@ -4,6 +4,7 @@ use super::gates::{self, Gates};
 use super::{HOLDING, LET_GO, PATIENCE, WATCHING, release};
 use crate::run::Connect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -20,6 +21,7 @@ const SWEEPS_MAX: u32 = 50;
 /// Guards until the agent is dead and everything it held is let go. The link is standard input.
 pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
     outlive_the_agent()?;
+    let _alone = alone(run_dir)?;
     let link = io::stdin().as_fd().try_clone_to_owned()?;
     let mut link = UnixStream::from(link);
     let mut gates = gates::receive(&link)?;
@@ -45,6 +47,15 @@ pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
             Heard::End => return clear(run_dir, connect, gates),
         }
     }
+}
+
+/// Waits until no other guard is at work here. An agent that starts just after another died must not hold anything yet: that one's guard
+/// would let it go, and forget it. Nothing is held before we say that we watch.
+fn alone(run_dir: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(run_dir)?;
+    let lock = File::create(run_dir.join("guard.lock"))?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 enum Heard {

@@ -5,7 +5,7 @@
 mod lines;
 pub mod replay;
 
-use sched::{Action, Fact, GpuId, Instant};
+use sched::{Action, Fact, GpuId, Instant, Span};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Begins a recording in a folder, which is made.
-    pub(crate) fn start(folder: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn start(folder: &Path, name: &str, burst_gap: Span) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        let mut writer = Writer::begin(folder, name)?;
+        let mut writer = Writer::begin(folder, name, burst_gap)?;
         let (lines, waiting) = sync_channel(LINES_QUEUED_MAX);
         let write = move || {
             if let Err(error) = writer.run(&waiting) {
@@ -85,15 +85,17 @@ impl Drop for Journal {
 struct Writer {
     folder: PathBuf,
     name: String,
+    burst_gap: Span,
     part: u32,
     file: BufWriter<File>,
     written: u64,
 }
 
 impl Writer {
-    fn begin(folder: &Path, name: &str) -> io::Result<Self> {
+    fn begin(folder: &Path, name: &str, burst_gap: Span) -> io::Result<Self> {
         let file = open(folder, name, 0)?;
-        let mut writer = Self { folder: folder.to_owned(), name: name.to_owned(), part: 0, file, written: 0 };
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        let mut writer = Self { folder, name, burst_gap, part: 0, file, written: 0 };
         writer.head()?;
         writer.drop_the_oldest();
         Ok(writer)
@@ -127,7 +129,8 @@ impl Writer {
 
     fn head(&mut self) -> io::Result<()> {
         let program = env!("CARGO_PKG_VERSION").to_owned();
-        self.put(&Line::Begin { version: VERSION, program, part: self.part })
+        let burst_gap_us = self.burst_gap.as_micros();
+        self.put(&Line::Begin { version: VERSION, program, burst_gap_us, part: self.part })
     }
 
     fn rotate(&mut self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! A recording once more: its facts to the scheduler, its decisions at their moments, and the actions compared.
 
 use super::{SUFFIX, lines, part_of};
-use sched::{GpuId, Instant, Scheduler, Settings};
+use sched::{GpuId, Instant, Scheduler, Settings, Span};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -106,8 +106,7 @@ struct Replayer {
 
 impl Replayer {
     fn new() -> Self {
-        let scheduler = Scheduler::new(Settings::default(), Box::new(sched::policy::None));
-        Self { scheduler, result: Replayed::default() }
+        Self { scheduler: with_burst_gap(Span::ZERO), result: Replayed::default() }
     }
 
     /// One file. False once there is nothing more to learn.
@@ -138,6 +137,9 @@ impl Replayer {
 
     fn take(&mut self, line: Line) -> bool {
         match line {
+            Line::Begin { part: 0, burst_gap_us, .. } => {
+                self.scheduler = with_burst_gap(Span::from_micros(burst_gap_us));
+            }
             Line::Begin { .. } => {}
             Line::Lost(count) => self.result.lost = Some(count),
             Line::Policy { at, gpu, policy } => {
@@ -156,10 +158,10 @@ impl Replayer {
                 self.result.decisions += 1;
                 let (_, now) = self.scheduler.decide(Instant::from_micros(at));
                 let replayed: Vec<ActionLine> = now.iter().map(lines::action).collect();
-                if replayed != actions {
-                    self.result.difference = Some(Difference { at, recorded: actions, replayed });
-                } else {
+                if replayed == actions {
                     self.result.actions.extend(actions.into_iter().map(|action| (at, action)));
+                } else {
+                    self.result.difference = Some(Difference { at, recorded: actions, replayed });
                 }
             }
         }
@@ -167,11 +169,16 @@ impl Replayer {
     }
 }
 
+fn with_burst_gap(burst_gap: Span) -> Scheduler {
+    let settings = Settings { burst_gap, ..Settings::default() };
+    Scheduler::new(settings, Box::new(sched::policy::None))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::journal::Journal;
-    use sched::{Action, ContainerId, Deadline, Fact, Mode, Outcome, Process, RequestId, Span, Terms};
+    use sched::{Action, ContainerId, Deadline, Fact, Mode, Outcome, Process, RequestId, Terms};
 
     fn terms(deadline_s: i64) -> Terms {
         let deadline = Deadline::new(Span::from_secs(deadline_s));
@@ -180,7 +187,7 @@ mod tests {
 
     /// Two tasks under `earliest-deadline`, recorded as the owner records: the second is held, then released.
     fn record(folder: &Path) {
-        let mut journal = Journal::start(folder, "20261115T114726").unwrap();
+        let mut journal = Journal::start(folder, "20261115T114726", Span::ZERO).unwrap();
         let mut scheduler = Scheduler::new(Settings::default(), Box::new(sched::policy::None));
         let at = |ms: u64| Instant::from_micros(ms * 1000);
         scheduler.set_every_policy(at(0), sched::policy::by_name("earliest-deadline").unwrap());

@@ -68,9 +68,13 @@ fn is_in_flux(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
     task.admitted && need(candidate).is_none() && task.memory == 0 && lately
 }
 
-/// Whether it will stop at its first allocation and so say what it needs. Alone it need not.
+/// Whether it will stop at its first allocation and so say what it needs. Alone it need not; and one that stands elsewhere than at its
+/// gate, because its container was frozen, never comes to it.
 fn can_be_asked(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
-    candidate.task.demand != Demand::Unknown && scene.candidates.len() > 1
+    let task = candidate.task;
+    let at_its_gate = matches!(task.demand, Demand::AtLaunch | Demand::AtAllocation(_));
+    let frozen = task.stopped_since.is_some() && !at_its_gate;
+    task.demand != Demand::Unknown && !frozen && scene.candidates.len() > 1
 }
 
 /// Memory that is used, or will be by those already let in.
@@ -270,5 +274,16 @@ mod tests {
         let review = reviewed(&[newcomer(1, Some(6)), due(2, 50_000), due(3, 20_000)], 0, 0);
         assert_eq!(review.admitted, [TaskId(3)]);
         assert_eq!(review.holds, [no_memory(2, 6, 4), no_memory(1, 6, 4)]);
+    }
+
+    #[test]
+    fn one_that_was_frozen_cannot_be_asked_and_is_let_in_alone() {
+        let (one, two) = (newcomer(1, None), newcomer(2, None));
+        let asks = |number| (TaskId(number), Reason::AsksFirst);
+        assert_eq!(reviewed(&[one, two], 0, 0).holds, [asks(1), asks(2)]);
+        let frozen = |(task, gib): (Task, Option<u64>)| (Task { stopped_since: Some(at(5)), ..task }, gib);
+        let review = reviewed(&[frozen(one), frozen(two)], 0, 0);
+        assert_eq!(review.admitted, [TaskId(1)]);
+        assert_eq!(review.holds, [(TaskId(2), Reason::SizeUnknown(TaskId(1)))]);
     }
 }

@@ -4,7 +4,7 @@
 //! says when it was decided and when the kernel confirmed it.
 
 use crate::failure::Failure;
-use crate::stage::{Player, Stage, wait_for};
+use crate::stage::{Folder, Player, Setting, Stage, wait_for};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -71,7 +71,22 @@ impl Drop for Cgroup {
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
         let cgroups = (0..self.containers.max(2)).map(Cgroup::new).collect::<Result<Vec<Cgroup>>>()?;
-        let stage = Stage::set(None, MEMORY, 5)?;
+        // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
+        let in_memory = Path::new("/dev/shm");
+        let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
+        let run_dir = Folder::new_in(&place, "leeway-run")?;
+        let run_dir = Some(run_dir.path());
+        let setting = Setting {
+            driver: None,
+            memory: MEMORY,
+            listed_after_ms: 0,
+            poll_ms: 5,
+            policy: "none",
+            // They would be held at their launches instead.
+            probes: false,
+            run_dir,
+        };
+        let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let mut players =
             cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
@@ -121,7 +136,7 @@ fn from_journal(folder: &Path, waiting: usize) -> Result<Value> {
         for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
             match line {
                 Line::Decide { at, actions } => {
-                    asked.extend(actions.iter().map(|action| (action.request, at)))
+                    asked.extend(actions.iter().map(|action| (action.request, at)));
                 }
                 Line::Fact { at, fact: FactLine::Answer { request, outcome } } => {
                     let took = asked.remove(&request).map(|from| at.saturating_sub(from).cast_signed());
