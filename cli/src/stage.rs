@@ -89,6 +89,16 @@ impl Stage {
         client::get(&self.socket(), "/v1/node").ok()
     }
 
+    /// Whether the GPU is one of ours.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.driver.join(::gpu::SOCKET).exists()
+    }
+
+    /// The folder of the driver's libraries.
+    pub(crate) fn driver(&self) -> &Path {
+        &self.driver
+    }
+
     /// A CUDA program on the stage's GPU.
     pub(crate) fn work(&self, words: &[&str]) -> Result<Command> {
         let mut work = leeway()?;

@@ -4,6 +4,7 @@ use crate::actuator::{Actuator, Happened};
 use crate::clock;
 use crate::commands;
 use crate::coverage::Probed;
+use crate::facts::gpu::Poll;
 use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
@@ -11,10 +12,11 @@ use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Scheduler, Span, TaskId};
+use sched::{ContainerId, Event, Fact, GpuId, Instant, Mode, Scheduler, Span, TaskId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wire::table::TableTask;
@@ -48,7 +50,7 @@ pub(crate) struct Owner {
     pub(crate) scheduler: Scheduler,
     pub(crate) registry: Registry,
     pub(crate) gpus: BTreeMap<GpuId, KnownGpu>,
-    /// How often NVML is asked, while it answers.
+    /// How far behind NVML a start may be seen, while NVML answers.
     pub(crate) nvml: Option<Duration>,
     pub(crate) docker: bool,
     /// When each running task started, on the wall clock as it was then.
@@ -70,6 +72,7 @@ pub(crate) struct Owner {
     pub(crate) failures: u32,
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
+    pub(crate) poll: Arc<Poll>,
 }
 
 impl Owner {
@@ -153,7 +156,11 @@ impl Owner {
                 self.registry.set = set;
                 self.tell_all_terms(at);
             }
-            Told::Nvml(period) => self.nvml = period,
+            Told::Nvml(error) => {
+                self.nvml = error;
+                // What was read of them is old news; they are found anew when NVML is back.
+                self.gpus.values_mut().for_each(|gpu| gpu.lost |= error.is_none());
+            }
             Told::Gpu(gpu, found) => {
                 self.gpus.insert(gpu, KnownGpu { found, lost: false });
             }
@@ -417,6 +424,8 @@ impl Owner {
     }
 
     fn publish(&mut self) {
+        let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
+        self.poll.finely.store(by_memory, Ordering::Relaxed);
         if self.table.is_some() {
             let tasks = views::table(self);
             if let Some(table) = &mut self.table {

@@ -64,8 +64,16 @@ pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spaw
     }
     // Threads inherit it. Who is not root does without.
     let _ = rustix::process::setpriority_process(None, NICENESS);
+    allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(config, connect, reread, guard))
+}
+
+/// Each process on a GPU is a file to us: with a shell's thousand, the exits of many would not be seen.
+fn allow_many_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
 async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
@@ -86,9 +94,10 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let feed = Arc::new(Feed::new());
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
+    let poll = Arc::new(gpu::Poll::default());
     let exits = Exits::start(teller.clone())?;
     let launches = probes(config, &teller, &exits);
-    let (owned, told, kept) = (config.clone(), Arc::clone(&feed), ledger.clone());
+    let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
     let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
     let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
     let cannot_hold = freezer::works_here().err();
@@ -96,14 +105,13 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
-        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
+        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator, paced);
         (owner.guard, owner.cannot_hold) = (guard, cannot_hold);
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
     };
     let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
-    let poll = Arc::new(gpu::Poll::default());
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
@@ -195,6 +203,7 @@ fn new_owner(
     asks: tokio::sync::mpsc::Sender<String>,
     launches: Option<Launches>,
     actuator: Actuator,
+    poll: Arc<gpu::Poll>,
 ) -> Owner {
     let table = Table::open(&config.table);
     if let Err(error) = &table {
@@ -223,6 +232,7 @@ fn new_owner(
         facts: VecDeque::new(),
         failures: 0,
         asks,
+        poll,
     }
 }
 

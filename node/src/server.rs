@@ -123,10 +123,12 @@ async fn tasks(
         lines.iter().map(|line| (line.pid, line.gpu, line.start.as_str())).collect();
     running.retain(|line| !ended.contains(&(line.pid, line.gpu, line.start.as_str())));
     if let Some(wanted) = &asked.container {
-        running.retain(|line| {
-            line.name.as_ref() == Some(wanted)
-                || line.container.as_ref().is_some_and(|id| id.starts_with(wanted.as_str()))
-        });
+        // As in the ledger, a name comes before the start of an id.
+        let named = |line: &TaskLine| line.name.as_ref() == Some(wanted);
+        let by_name = lines.iter().chain(&running).any(named);
+        let by_id =
+            |line: &TaskLine| line.container.as_ref().is_some_and(|id| id.starts_with(wanted.as_str()));
+        running.retain(|line| named(line) || (!by_name && by_id(line)));
     }
     lines.extend(running);
     Ok(Json(lines))

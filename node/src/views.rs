@@ -265,6 +265,9 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
             (if expired { "hold-expired" } else { "released" }, *task, *at, why(because))
         }
         Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
+        Event::Suggested { task, at, gaps } => {
+            ("suggested", *task, *at, suggestion(tracker.task(*task), *at, *gaps))
+        }
         Event::Forgotten { .. } => return None,
     };
     let (container, process, gpu) = match event {
@@ -287,6 +290,17 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
         gpu: gpu.map(|gpu| gpu.0),
     };
     Some((at_us, line))
+}
+
+/// Why a container's tasks should perhaps be delimited otherwise.
+fn suggestion(task: Option<&Task>, at: Instant, gaps: u32) -> String {
+    let deadline = task.and_then(|task| Some((at.since(task.start), task.deadline?.span())));
+    let outlived = deadline.map_or_else(String::new, |(age, deadline)| {
+        format!(" has outlived {} deadlines of {deadline} and", age.as_micros() / deadline.as_micros())
+    });
+    format!(
+        "its process{outlived} came back to the GPU {gaps} times: if it serves requests, --task burst gives each its own deadline"
+    )
 }
 
 /// How a task went, as a sentence.

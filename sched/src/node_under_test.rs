@@ -211,6 +211,9 @@ fn piece_of_news(event: &Event) -> String {
             let float = finished.float.map_or("no".to_string(), |float| float.to_string());
             format!("{} ends at {}, {float} float", finished.task.0, shown(finished.end))
         }
+        Event::Suggested { task, at, gaps } => {
+            format!("{} looks like a server at {}, {gaps} gaps", task.0, shown(*at))
+        }
         Event::Forgotten { task } => format!("{} is forgotten", task.0),
     }
 }

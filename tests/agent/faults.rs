@@ -1,25 +1,58 @@
 //! What is missing is said in one line, and the agent goes on with what it has, or ends with a documented code.
 
-use crate::daemon::{output, refused, shared, stderr, stdout};
-use crate::scene::{Scene, eventually};
+use crate::daemon::{leeway_program, output, refused, shared, stderr, stdout};
+use crate::scene::{Running, Scene, eventually};
 use serde_json::Value;
+use std::process::Command;
 
 #[test]
 fn without_a_gpu_the_agent_goes_on_and_without_docker_too() {
     let scene = Scene::new(shared(), 0);
     std::fs::create_dir(scene.place("gpu")).unwrap();
-    let log = std::fs::File::create(scene.place("agent.log")).unwrap();
     let mut command = scene.leeway(["agent"]);
     command.env("DOCKER_HOST", "unix:///nowhere/docker.sock").arg("--driver").arg(scene.place("gpu"));
-    let mut agent = command.stderr(log).spawn().unwrap();
+    let _agent = Running::start(command.stderr(scene.new_log()));
     let node = eventually("an agent", || scene.node());
     assert_eq!((&node["tier"], &node["docker"]), (&"none".into(), &false.into()));
     eventually("both lines", || (scene.log().matches("goes on without").count() == 2).then_some(()));
     // Said once, however long it lasts.
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(scene.log().matches("goes on without").count(), 2, "{}", scene.log());
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+}
+
+#[test]
+fn without_root_the_agent_watches_where_its_places_can_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let scene = Scene::new(shared(), 1);
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scene.places.path(), open).unwrap();
+    // Where the program was built, others may not be let in.
+    let program = scene.place("leeway");
+    std::fs::copy(leeway_program(), &program).unwrap();
+    let as_nobody = |words: &[&str]| {
+        let model = scene.leeway(words.iter().copied());
+        let mut command = Command::new(&program);
+        command.args(model.get_args()).arg("--driver").arg(scene.place("gpu")).uid(NOBODY).gid(NOBODY);
+        command.envs(model.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    scene.config();
+    // With the usual places: one line, what to do, and the documented code.
+    let refusal = refused(as_nobody(&["agent"]).env("LEEWAY_SOCKET", "/run/leeway-of-root/agent.sock"));
+    assert_eq!(refusal.status.code(), Some(1), "{}", stderr(&refusal));
+    assert!(stderr(&refusal).contains("Permission denied") && stderr(&refusal).contains("help: "));
+    let _agent = Running::start(as_nobody(&["agent"]).stderr(scene.new_log()));
+    eventually("an agent that sees a GPU", || scene.node().filter(|node| node["tier"] == "polling"));
+    let mut work = Command::new(leeway_program());
+    work.args(["work", "matmul", "--n", "1024"]).env("LD_LIBRARY_PATH", scene.place("gpu"));
+    output(&mut work);
+    eventually("a task", || {
+        let tasks = stdout(&output(&mut scene.leeway(["tasks", "--json"])));
+        let task: Value = serde_json::from_str(tasks.lines().next()?).unwrap();
+        (!task["end"].is_null()).then_some(())
+    });
 }
 
 #[test]
@@ -56,6 +89,10 @@ fn a_simulated_driver_without_its_device_is_a_library_without_a_driver() {
     };
     assert_eq!((&check("nvml")["ok"], &check("driver")["ok"]), (&true.into(), &false.into()));
     assert!(check("driver")["help"].is_string());
+    let agent = Running::start(scene.leeway(["agent", "--driver"]).arg(&elsewhere).stderr(scene.new_log()));
+    eventually("an agent", || scene.node().filter(|node| node["tier"] == "none"));
+    eventually("a line", || scene.log().contains("but no driver is loaded; load it with").then_some(()));
+    agent.stop();
     let doctor = output(scene.leeway(["doctor", "--json", "--driver"]).arg(scene.place("gpu")));
     let report: Value = serde_json::from_str(&stdout(&doctor)).unwrap();
     assert_eq!(report["tier"], "polling");

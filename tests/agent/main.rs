@@ -6,6 +6,8 @@ mod daemon;
 
 mod scene;
 
+mod cost;
 mod faults;
+mod forks;
 mod restarts;
 mod tracking;

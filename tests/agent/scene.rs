@@ -13,10 +13,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How far a start may be from the program's own record on a machine with other work to do. `leeway bench detect` has the
+/// figures of a quiet one.
+pub(crate) const START_ERROR_S_MAX: f64 = 0.15;
+/// Docker writes an end down late: its own processes stand between.
+pub(crate) const END_ERROR_S_MAX: f64 = 0.5;
+
 /// A process that ends with the test.
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("a program that starts"))
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal);
     }
@@ -88,10 +98,15 @@ impl Scene {
 
     /// Starts the agent, whatever comes of it. What it says goes to `agent.log`.
     pub(crate) fn agent_unready(&self, words: &[&str]) -> Running {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.place("agent.log"));
         let mut command = self.leeway(["agent"]);
         command.arg("--driver").arg(self.place("gpu")).args(words);
-        Running(command.stderr(log.expect("a log")).spawn().expect("an agent"))
+        Running::start(command.stderr(self.new_log()))
+    }
+
+    /// Where an agent says what it says, after what others said before.
+    pub(crate) fn new_log(&self) -> std::fs::File {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.place("agent.log"));
+        log.expect("a log")
     }
 
     pub(crate) fn log(&self) -> String {

@@ -1,15 +1,9 @@
 //! Every task's start, end, float and hit are what the program and its parent recorded.
 
 use crate::daemon::{leeway_program, output, shared, stdout};
-use crate::scene::{Scene, eventually, seconds};
+use crate::scene::{END_ERROR_S_MAX, START_ERROR_S_MAX, Scene, eventually, seconds};
 use serde_json::Value;
 use std::process::Command;
-
-/// How far a start may be from the program's own record on a machine with other work to do. `leeway bench detect` has the
-/// figures of a quiet one.
-const START_ERROR_S_MAX: f64 = 0.15;
-/// Docker writes an end down late: its own processes stand between.
-const END_ERROR_S_MAX: f64 = 0.5;
 
 /// Compares a finished task with what its program printed and when its container ended.
 fn check(task: &Value, program: &Value, ended: f64) {
@@ -100,7 +94,7 @@ fn a_container_that_is_removed_takes_its_task_with_it() {
 fn each_process_of_a_container_has_a_task_of_its_own() {
     let scene = Scene::new(shared(), 1);
     let _agent = scene.agent();
-    let name = format!("forks-{}", std::process::id());
+    let name = format!("several-{}", std::process::id());
     let script = "leeway work matmul --n 2048 --json & leeway work matmul --n 4096 --json & wait";
     scene.start(0, &["--name", &name, "-dl", "60s"], &["sh", "-c", script]);
     let (printed, ended) = scene.outcome(&name);
@@ -196,4 +190,41 @@ fn a_plain_process_in_a_labelled_cgroup_has_a_deadline() {
     std::fs::remove_dir(&cgroup).unwrap();
     assert_eq!((&task["deadline_us"], &task["hit"]), (&3_000_000.into(), &true.into()));
     assert_eq!(task["container"], format!("/{name}"));
+}
+
+#[test]
+fn a_server_in_process_mode_is_told_once_that_burst_would_fit() {
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    let name = format!("server-{}", std::process::id());
+    // NVML is asked once a second what a process did, so the gaps are a few of those long.
+    let words = ["leeway", "work", "serve", "--requests", "7", "--every", "3500ms", "--kernel-us", "300000"];
+    scene.start(0, &["--name", &name, "-dl", "500ms"], &words);
+    let suggested = || {
+        let told = stdout(&output(&mut scene.leeway(["events", "--json", "--no-follow", "--since", "1h"])));
+        let events = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| event["event"] == "suggested").collect::<Vec<_>>()
+    };
+    let first = eventually("suggestion", || suggested().pop());
+    assert_eq!(first["name"], name.as_str());
+    assert!(first["reason"].as_str().unwrap().contains("--task burst"), "{first}");
+    scene.finished(&name, 1);
+    assert_eq!(suggested().len(), 1);
+    scene.remove(&name);
+}
+
+#[test]
+fn a_start_between_two_looks_that_are_far_apart_is_seen() {
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent_unready(&["--poll-ms", "800"]);
+    eventually("an agent that sees a GPU", || scene.node().filter(|node| node["tier"] == "polling"));
+    let mut work = Command::new(leeway_program());
+    work.args(["work", "hold", "--for", "2s"]).env("LD_LIBRARY_PATH", scene.place("gpu"));
+    output(&mut work);
+    let task = eventually("a task", || {
+        let tasks = stdout(&output(&mut scene.leeway(["tasks", "--json"])));
+        let task: Value = serde_json::from_str(tasks.lines().next()?).unwrap();
+        (!task["end"].is_null()).then_some(task)
+    });
+    assert_eq!(task["approximate"], false, "late, but not unknown: {task}");
 }

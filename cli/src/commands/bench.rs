@@ -1,6 +1,7 @@
 //! `leeway bench`: measurements that anybody can repeat.
 
 mod cost;
+mod crowd;
 mod detect;
 
 use anyhow::{Context, Result};

@@ -72,6 +72,20 @@ enum What {
         #[command(flatten)]
         on: On,
     },
+    /// Fork, and keep a little GPU memory for a while
+    Fork {
+        /// Before or after the driver is initialised
+        #[arg(long, value_name = "WHEN", default_value = "before")]
+        when: work::fork::When,
+        /// How long the parent stays
+        #[arg(long = "for", value_name = "D", default_value = "1s", value_parser = wire::duration::parse)]
+        span: Duration,
+        /// How long the child stays; nobody waits for it
+        #[arg(long, value_name = "D", default_value = "2s", value_parser = wire::duration::parse)]
+        child_for: Duration,
+        #[command(flatten)]
+        on: On,
+    },
 }
 
 #[derive(Args)]
@@ -94,6 +108,7 @@ impl Work {
             What::Serve { on, .. } => ("could not serve", on),
             What::Batch { on, .. } => ("could not run the batch", on),
             What::Hold { on, .. } => ("could not hold memory", on),
+            What::Fork { on, .. } => ("could not fork and hold memory", on),
         };
         let json = on.json;
         let report = self.what.run().with_context(|| format!("{doing} on the GPU"))?;
@@ -117,6 +132,10 @@ impl What {
                 .and_then(|(device, phases)| work::batch::run(device, phases, kernel_us, depth, span)),
             Self::Hold { memory, span, on } => {
                 on.open().and_then(|(device, phases)| work::hold::run(device, phases, memory, span))
+            }
+            Self::Fork { when, span, child_for, on } => {
+                let stay = work::fork::Stay { parent: span, child: child_for };
+                work::fork::run(|| on.open(), when, stay)
             }
         }
     }

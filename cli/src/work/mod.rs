@@ -8,6 +8,7 @@ mod kernels;
 mod phases;
 
 pub(crate) mod batch;
+pub(crate) mod fork;
 pub(crate) mod hold;
 pub(crate) mod matmul;
 pub(crate) mod serve;

@@ -6,6 +6,7 @@ use crate::{context, graph, kernel, module, stream};
 use gpu::costs::QUEUED_MAX;
 use gpu::message::Request;
 use std::ffi::c_void;
+use std::ptr::null;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So many launches go without a question; then the device is asked whether there is room.
@@ -34,27 +35,28 @@ pub(crate) extern "C" fn kernel(
 #[rustfmt::skip]
 pub(crate) extern "C" fn kernel_per_thread(
     function: u64, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-    _shared_bytes: u32, on: u64, parameters: *const *const c_void, _extra: *const *const c_void,
+    shared_bytes: u32, on: u64, parameters: *const *const c_void, extra: *const *const c_void,
 ) -> u32 {
     let on = stream::per_thread(on);
-    code(launch(function, &[grid_x, grid_y, grid_z, block_x, block_y, block_z], on, parameters))
+    kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, on, parameters, extra)
 }
 
+/// A cooperative launch has no further parameters, and takes as long as any other.
 #[rustfmt::skip]
 pub(crate) extern "C" fn cooperative(
     function: u64, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-    _shared_bytes: u32, on: u64, parameters: *const *const c_void,
+    shared_bytes: u32, on: u64, parameters: *const *const c_void,
 ) -> u32 {
-    code(launch(function, &[grid_x, grid_y, grid_z, block_x, block_y, block_z], on, parameters))
+    kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, on, parameters, null())
 }
 
 #[rustfmt::skip]
 pub(crate) extern "C" fn cooperative_per_thread(
     function: u64, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-    _shared_bytes: u32, on: u64, parameters: *const *const c_void,
+    shared_bytes: u32, on: u64, parameters: *const *const c_void,
 ) -> u32 {
     let on = stream::per_thread(on);
-    code(launch(function, &[grid_x, grid_y, grid_z, block_x, block_y, block_z], on, parameters))
+    kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, on, parameters, null())
 }
 
 pub(crate) extern "C" fn kernel_ex(
@@ -63,9 +65,7 @@ pub(crate) extern "C" fn kernel_ex(
     parameters: *const *const c_void,
     _extra: *const *const c_void,
 ) -> u32 {
-    code(get(configuration).and_then(|configuration| {
-        launch(function, &configuration.dimensions(), configuration.stream, parameters)
-    }))
+    code(launch_ex(configuration, function, parameters, |on| on))
 }
 
 pub(crate) extern "C" fn kernel_ex_per_thread(
@@ -74,10 +74,17 @@ pub(crate) extern "C" fn kernel_ex_per_thread(
     parameters: *const *const c_void,
     _extra: *const *const c_void,
 ) -> u32 {
-    code(get(configuration).and_then(|configuration| {
-        let on = stream::per_thread(configuration.stream);
-        launch(function, &configuration.dimensions(), on, parameters)
-    }))
+    code(launch_ex(configuration, function, parameters, stream::per_thread))
+}
+
+fn launch_ex(
+    configuration: *const Configuration,
+    function: u64,
+    parameters: *const *const c_void,
+    stream_of: fn(u64) -> u64,
+) -> Outcome {
+    let configuration = get(configuration)?;
+    launch(function, &configuration.dimensions(), stream_of(configuration.stream), parameters)
 }
 
 impl Configuration {

@@ -89,6 +89,10 @@ impl Server {
     /// Is the device until `shutdown` can be read.
     pub fn run(mut self, shutdown: BorrowedFd<'_>) -> io::Result<()> {
         let _ = rustix::process::setpriority_process(None, NICENESS);
+        // Each client is several files: a shell's thousand would turn the three hundredth away.
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
         watch(&self.epoll, shutdown, SHUTDOWN)?;
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {

@@ -1,15 +1,18 @@
 //! NVML, asked in this process: who uses which GPU, and how full it is.
 //!
-//! Asking takes microseconds, spawning `nvidia-smi` tens of milliseconds. The list of processes is read every period; what
-//! changes slowly (memory and core of the whole GPU) and what is dear (use per process, 1.4 ms) less often. Machines
+//! Asking takes microseconds, spawning `nvidia-smi` tens of milliseconds. The list of processes is read most often (see
+//! [`super::pace`]), and a list like the last one costs no more than comparing the two; what changes slowly (memory and core of the whole GPU) and what is dear (use per process, 1.4 ms) less often. Machines
 //! without NVML, without a driver or whose GPU falls off the bus are normal: each is said once, and looked at again later.
 
 use super::exits::Exits;
 use super::meter::Meter;
+use super::pace::Pace;
+pub use super::pace::QUIET_MAX;
 use super::{Found, Teller, Told, process};
 use crate::clock;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use sched::{GpuId, Instant, Process, Reading, Span};
 use std::collections::HashMap;
@@ -22,16 +25,24 @@ use std::time::Duration;
 const READING_EVERY: Span = Span::from_millis(200);
 /// How often use per process is read: NVML keeps samples for ten seconds.
 const CORE_EVERY: Span = Span::from_secs(1);
+/// How many looks without a sample mean that a process does nothing; more where many share the ring, which names one at a time.
+const UNSAMPLED_MIN: usize = 2;
+/// How many samples NVML takes between two looks, at the least.
+const SAMPLES_PER_LOOK: usize = 4;
 /// How long to leave NVML alone when it does not work, and a GPU that was lost.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Nobody looked for this long (the machine slept, the agent was stopped), so starts in between were not seen.
 const LOOK_GAP_MAX: Span = Span::from_millis(500);
+/// Where looks are further apart than that, this many of them must have been left out.
+const LOOKS_LEFT_OUT_MAX: i64 = 3;
 
 /// What the poller shares with the rest of the agent.
 #[derive(Debug, Default)]
 pub struct Poll {
     /// How long between two looks, in microseconds.
     pub period_us: AtomicU64,
+    /// Some tasks begin and end with their memory: nothing announces that, so every look is a fine one.
+    pub finely: AtomicBool,
     /// The agent stops.
     pub stop: AtomicBool,
 }
@@ -54,6 +65,10 @@ pub fn explain(error: &NvmlError) -> (String, &'static str) {
             "NVIDIA's management library is there, but no driver is loaded".to_owned(),
             "load it with `sudo modprobe nvidia`, or start the simulated GPU",
         ),
+        NvmlError::NotFound => (
+            "the NVIDIA driver sees no GPU".to_owned(),
+            "see whether `nvidia-smi` lists one; `lspci` says whether one is built in",
+        ),
         NvmlError::NoPermission => {
             ("the NVIDIA driver may not be used by this user".to_owned(), "run the agent as root")
         }
@@ -70,8 +85,13 @@ pub fn watch(driver: Option<&Path>, teller: &Teller, exits: &Exits, poll: &Poll)
     while !poll.stop.load(Ordering::Relaxed) {
         let lost = match load(driver) {
             Ok(nvml) => {
-                said.clear();
-                Watch { teller, exits, poll, lookers: Vec::new() }.run(&nvml)
+                let pace = Pace::new(driver.map(Path::to_owned).or_else(folder_of_nvml).as_deref());
+                let mut watch = Watch { teller, exits, poll, pace, lookers: Vec::new() };
+                let found = watch.find(&nvml);
+                if found.is_ok() {
+                    said.clear();
+                }
+                found.err().unwrap_or_else(|| watch.run())
             }
             Err(error) => error,
         };
@@ -85,6 +105,16 @@ pub fn watch(driver: Option<&Path>, teller: &Teller, exits: &Exits, poll: &Poll)
         }
         std::thread::sleep(AGAIN_AFTER);
     }
+}
+
+/// Where the loader found NVML; the driver's other libraries are beside it.
+fn folder_of_nvml() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps
+        .lines()
+        .find(|line| line.contains("/libnvidia-ml.so"))
+        .and_then(|line| line.find('/').map(|at| &line[at..]))?;
+    Some(Path::new(path).parent()?.to_owned())
 }
 
 /// Starts the poller's thread.
@@ -103,31 +133,28 @@ struct Watch<'a, 'n> {
     teller: &'a Teller,
     exits: &'a Exits,
     poll: &'a Poll,
+    pace: Pace,
     lookers: Vec<Looker<'n>>,
 }
 
 impl<'n> Watch<'_, 'n> {
     /// Looks at every GPU, period after period. Ends with the reason why NVML as a whole is of no use any more.
-    fn run(&mut self, nvml: &'n Nvml) -> NvmlError {
-        if let Err(error) = self.find(nvml) {
-            return error;
-        }
-        let period = || Duration::from_micros(self.poll.period_us.load(Ordering::Relaxed));
-        if !self.teller.tell(Told::Nvml(Some(period()))) {
-            return NvmlError::Uninitialized;
-        }
-        let mut next = clock::now();
+    fn run(&mut self) -> NvmlError {
+        let mut told = None;
         while !self.poll.stop.load(Ordering::Relaxed) {
+            let period = Span::from_micros(self.poll.period_us.load(Ordering::Relaxed) as i64);
+            let error = Duration::from_micros(self.pace.error(period).as_micros().cast_unsigned());
+            if told.replace(error) != Some(error) && !self.teller.tell(Told::Nvml(Some(error))) {
+                return NvmlError::Uninitialized;
+            }
             for looker in &mut self.lookers {
-                match looker.look(self.teller, self.exits) {
+                match looker.look(period, self.teller, self.exits) {
                     Ok(()) => {}
                     Err(error @ (NvmlError::Uninitialized | NvmlError::DriverNotLoaded)) => return error,
                     Err(error) => looker.lose(self.teller, &error),
                 }
             }
-            // A look that took longer than the period is not made up for by looking twice as often.
-            next = (next + Span::from_micros(period().as_micros() as i64)).max(clock::now());
-            std::thread::sleep(clock::until(next));
+            self.pace.wait(period, self.poll.finely.load(Ordering::Relaxed));
         }
         NvmlError::Uninitialized
     }
@@ -160,12 +187,14 @@ struct Looker<'n> {
     gpu: GpuId,
     device: Device<'n>,
     seen: HashMap<u32, Seen>,
+    /// The list as it was last read, if everybody on it is in `seen`, and how many exits had been seen before.
+    last: Option<(Vec<ProcessInfo>, u64)>,
     looked: Option<Instant>,
     read_at: Option<Instant>,
     reading: Option<Reading>,
     core_at: Option<Instant>,
     core_stamp: u64,
-    /// The context of the process seen last, for those whose start was not seen.
+    /// The largest context of those seen last, for those whose start was not seen.
     context: u64,
     mps: Mps,
     lost_until: Option<Instant>,
@@ -183,6 +212,8 @@ struct Seen {
     process: Process,
     meter: Meter,
     listed: bool,
+    /// How often in a row NVML had no sample of it.
+    unsampled: usize,
 }
 
 impl<'n> Looker<'n> {
@@ -191,6 +222,7 @@ impl<'n> Looker<'n> {
             gpu,
             device,
             seen: HashMap::new(),
+            last: None,
             looked: None,
             read_at: None,
             reading: None,
@@ -202,12 +234,15 @@ impl<'n> Looker<'n> {
         }
     }
 
-    fn look(&mut self, teller: &Teller, exits: &Exits) -> Result<(), NvmlError> {
+    fn look(&mut self, period: Span, teller: &Teller, exits: &Exits) -> Result<(), NvmlError> {
         let now = clock::now();
         if self.lost_until.is_some_and(|until| now < until) {
             return Ok(());
         }
-        self.list_processes(now, teller, exits)?;
+        let gap = self.looked.map(|looked| now.since(looked));
+        let late = gap.is_none_or(|gap| gap > LOOK_GAP_MAX.max(period.scaled(LOOKS_LEFT_OUT_MAX, 1)));
+        self.list_processes(now, late, teller, exits)?;
+        self.looked = Some(now);
         if self.read_is_due(now) {
             self.read_at = Some(now);
             self.read(teller)?;
@@ -233,10 +268,48 @@ impl<'n> Looker<'n> {
             teller.tell(Told::GpuLost(self.gpu));
         }
         self.lost_until = Some(clock::now() + Span::from_micros(AGAIN_AFTER.as_micros() as i64));
-        self.looked = None;
+        (self.looked, self.last) = (None, None);
     }
 
-    fn list_processes(&mut self, now: Instant, teller: &Teller, exits: &Exits) -> Result<(), NvmlError> {
+    fn list_processes(
+        &mut self,
+        now: Instant,
+        late: bool,
+        teller: &Teller,
+        exits: &Exits,
+    ) -> Result<(), NvmlError> {
+        let exits_seen = exits.seen();
+        let listed = self.listed(now)?;
+        if self.last.as_ref().is_some_and(|(last, seen)| *seen == exits_seen && *last == listed) {
+            return Ok(());
+        }
+        // Contexts have settled since somebody last looked.
+        let contexts = self.seen.values().filter_map(|seen| seen.meter.context(now));
+        self.context = contexts.max().unwrap_or(self.context);
+        self.seen.values_mut().for_each(|seen| seen.listed = false);
+        let mut all_met = true;
+        for line in &listed {
+            let known = exits.known(line.pid);
+            let here = self.seen.get(&line.pid).is_some_and(|seen| Some(seen.process) == known);
+            if !here && !self.meet(line.pid, known, now, late, teller, exits) {
+                all_met = false;
+                continue;
+            }
+            let Some(seen) = self.seen.get_mut(&line.pid) else { continue };
+            seen.listed = true;
+            if let UsedGpuMemory::Used(figure) = line.used_gpu_memory
+                && let Some(bytes) = seen.meter.read(now, figure)
+            {
+                teller.tell_at(now, Told::Memory(seen.process, self.gpu, bytes));
+            }
+        }
+        self.part(now, teller, exits);
+        self.last = all_met.then_some((listed, exits_seen));
+        Ok(())
+    }
+
+    /// Who is on the GPU, clients of MPS included.
+    fn listed(&mut self, now: Instant) -> Result<Vec<ProcessInfo>, NvmlError> {
         let mut processes = self.device.running_compute_processes()?;
         if self.mps != Mps::Unknown && (self.mps == Mps::Used || self.read_is_due(now)) {
             match self.device.mps_running_compute_processes() {
@@ -249,26 +322,7 @@ impl<'n> Looker<'n> {
                 Err(_) => self.mps = Mps::Unknown,
             }
         }
-        let late = self.looked.is_none_or(|looked| now.since(looked) > LOOK_GAP_MAX);
-        self.looked = Some(now);
-        self.seen.values_mut().for_each(|seen| seen.listed = false);
-        for listed in processes {
-            let known = exits.known(listed.pid);
-            let here = self.seen.get(&listed.pid).is_some_and(|seen| Some(seen.process) == known);
-            if !here && !self.meet(listed.pid, known, now, late, teller, exits) {
-                continue;
-            }
-            let Some(seen) = self.seen.get_mut(&listed.pid) else { continue };
-            seen.listed = true;
-            if let UsedGpuMemory::Used(figure) = listed.used_gpu_memory
-                && let Some(bytes) = seen.meter.read(now, figure)
-            {
-                teller.tell_at(now, Told::Memory(seen.process, self.gpu, bytes));
-            }
-            self.context = seen.meter.context(now).unwrap_or(self.context);
-        }
-        self.part(now, teller, exits);
-        Ok(())
+        Ok(processes)
     }
 
     /// A process that was not on this GPU before. False if it is gone already: NVML drops processes late.
@@ -286,7 +340,7 @@ impl<'n> Looker<'n> {
             return false;
         }
         let meter = if late { Meter::late(self.context) } else { Meter::default() };
-        self.seen.insert(pid, Seen { process, meter, listed: true });
+        self.seen.insert(pid, Seen { process, meter, listed: true, unsampled: 0 });
         teller.tell_at(now, Told::Process(process, self.gpu, home, late))
     }
 
@@ -328,12 +382,22 @@ impl<'n> Looker<'n> {
         if self.seen.is_empty() {
             return;
         }
-        let Ok(samples) = self.device.process_utilization_stats(self.core_stamp) else { return };
+        let samples = match self.device.process_utilization_stats(self.core_stamp) {
+            Ok(samples) => samples,
+            Err(NvmlError::NotFound) => Vec::new(),
+            Err(_) => return,
+        };
+        let patience = UNSAMPLED_MIN + self.seen.len() / SAMPLES_PER_LOOK;
+        self.seen.values_mut().for_each(|seen| seen.unsampled += 1);
         for sample in samples.into_iter().filter(|sample| sample.sm_util <= 100) {
             self.core_stamp = self.core_stamp.max(sample.timestamp);
-            if let Some(seen) = self.seen.get(&sample.pid) {
+            if let Some(seen) = self.seen.get_mut(&sample.pid) {
+                seen.unsampled = 0;
                 teller.tell(Told::Core(seen.process, self.gpu, (sample.sm_util * 10) as u16));
             }
+        }
+        for seen in self.seen.values().filter(|seen| seen.unsampled == patience) {
+            teller.tell(Told::Core(seen.process, self.gpu, 0));
         }
     }
 }

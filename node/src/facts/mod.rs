@@ -7,6 +7,7 @@ pub mod gpu;
 pub mod launches;
 mod meter;
 pub mod overrides;
+mod pace;
 pub mod process;
 
 use crate::clock;
@@ -67,7 +68,7 @@ pub enum Told {
     Stopping(String),
     /// What `leeway deadline set` wrote, by container id.
     Deadlines(BTreeMap<String, String>),
-    /// NVML answers, or does no more; how often it is asked.
+    /// NVML answers, or does no more; how far behind it a start may be seen.
     Nvml(Option<Duration>),
     /// A GPU was found.
     Gpu(GpuId, Found),

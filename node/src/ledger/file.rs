@@ -23,6 +23,7 @@ const LAYOUT: &str = "
         gpu_memory_bytes INTEGER NOT NULL, core_permille INTEGER NOT NULL, approximate INTEGER NOT NULL
     );
     CREATE INDEX IF NOT EXISTS tasks_by_end ON tasks (end_us);
+    CREATE INDEX IF NOT EXISTS tasks_by_name ON tasks (name);
 ";
 
 /// How much is kept.
@@ -209,16 +210,17 @@ fn select(connection: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> 
     Ok(rows)
 }
 
-/// The container that a name, an id or the start of an id means; of several with one name, the latest.
+/// The container that a name, an id or the start of an id means; of several with one name, the latest. As for Docker, a name comes
+/// before the start of an id: `cafe` may be both.
 fn container_id(connection: &Connection, wanted: &str) -> rusqlite::Result<Option<String>> {
-    connection
-        .query_row(
-            "SELECT container FROM tasks WHERE name = ?1 OR substr(container, 1, length(?1)) = ?1 \
-             ORDER BY id DESC LIMIT 1",
-            [wanted],
-            |row| row.get(0),
-        )
-        .optional()
+    let latest = |condition: &str| {
+        let query = format!("SELECT container FROM tasks WHERE {condition} ORDER BY id DESC LIMIT 1");
+        connection.query_row(&query, [wanted], |row| row.get(0)).optional()
+    };
+    match latest("name = ?1")? {
+        Some(named) => Ok(Some(named)),
+        None => latest("substr(container, 1, length(?1)) = ?1"),
+    }
 }
 
 #[cfg(test)]
@@ -276,6 +278,18 @@ mod tests {
             assert_eq!(file.find(&query), [row("a", now)], "{wanted}");
         }
         assert!(file.find(&Query { container: Some("c".to_owned()), ..all() }).is_empty());
+    }
+
+    #[test]
+    fn a_name_comes_before_the_start_of_an_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::open(folder.path().join("ledger.db"), KEEP);
+        let now = clock::wall_now_us();
+        let other = Row { container: Some("cafe0123".to_owned()), ..row("other", now + 1) };
+        file.write(&[row("cafe", now), other.clone()]);
+        let mut found = |wanted: &str| file.find(&Query { container: Some(wanted.to_owned()), ..all() });
+        assert_eq!(found("cafe"), [row("cafe", now)]);
+        assert_eq!(found("cafe0"), [other]);
     }
 
     #[test]

@@ -44,6 +44,16 @@ pub enum Event {
     },
     /// A task is over.
     Finished(Finished),
+    /// A process whose one task outlived several deadlines, with gaps in its work: it looks like a server, whose requests
+    /// would each have a deadline in `burst` mode. Said once for a process.
+    Suggested {
+        /// Which task.
+        task: TaskId,
+        /// When.
+        at: Instant,
+        /// How often it came back to the GPU after a while without work.
+        gaps: u32,
+    },
     /// What looked like a task was none: only now it is known what delimits its container's tasks.
     Forgotten {
         /// Which task.

@@ -118,6 +118,7 @@ impl Tracker {
         };
         self.changed.insert(key.1);
         let id = self.begin_if_due(at, id, events);
+        self.note_demand(at, key, demand, events);
         if demand != Demand::Busy {
             self.becomes_idle(at, id);
         }

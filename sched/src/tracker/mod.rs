@@ -6,6 +6,7 @@
 
 mod container;
 mod event;
+mod gaps;
 mod grip;
 mod life;
 mod share;
@@ -34,6 +35,7 @@ struct Usage {
     since: Instant,
     /// The task it is in, or the one it will be in next.
     task: TaskId,
+    gaps: gaps::Gaps,
 }
 
 /// A GPU: what was last read from it, and who is on it.
@@ -99,13 +101,15 @@ impl Tracker {
             }
             Fact::Process { process, container, gpu, launches_seen, approximate } => {
                 let task = TaskId::dormant(0);
-                let usage = Usage { container, launches_seen, approximate, since: at, task };
+                let gaps = gaps::Gaps::default();
+                let usage = Usage { container, launches_seen, approximate, since: at, task, gaps };
                 self.on_process((process, gpu), usage, &mut events);
             }
             Fact::ProcessGone(process) => self.on_process_gone(at, process, &mut events),
             Fact::Memory { process, gpu, bytes } => self.on_memory(at, (process, gpu), bytes, &mut events),
             Fact::Core { process, gpu, permille } => {
                 self.on_task((process, gpu), |task| task.core_permille = task.core_permille.max(permille));
+                self.note_work(at, (process, gpu), permille > 0, &mut events);
             }
             Fact::Copying { process, gpu } => self.on_copying(at, (process, gpu), &mut events),
             Fact::Submitted { process, gpu } => {

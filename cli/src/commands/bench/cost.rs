@@ -1,7 +1,8 @@
 //! What it costs to watch: the agent's share of a core and its memory, beside what programs started every 0.2 s would take.
 
+use super::crowd::Crowd;
 use crate::failure::Failure;
-use crate::stage::{Player, Stage, wait_for};
+use crate::stage::{Stage, wait_for};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -12,74 +13,134 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// How often the paper's monitor starts its programs.
 const SPAWN_EVERY: Duration = Duration::from_millis(200);
 /// How many rounds of programs are measured.
-const SPAWN_ROUNDS: u32 = 10;
+const SPAWN_ROUNDS: u32 = 20;
+/// For how many containers the paper's monitor asks.
+const SPAWN_CONTAINERS: f64 = 10.0;
 /// `nvidia-smi` on an H200, where there is none to measure.
 const NVIDIA_SMI_MS: f64 = 26.0;
+/// The agent's thread that looks at the GPUs.
+const LOOKER: &str = "gpu";
 
-/// Puts programs on the GPU, and measures the agent while they hold memory there.
-pub(super) fn of_agent(stage: &Stage, programs: usize, during: Duration) -> Result<Value> {
-    // A day: they go when we are done with them.
-    let hold = ["hold", "--memory", "1MiB", "--for", "24h"];
-    let players = (0..programs)
-        .map(|_| Player::start(stage.work(&hold)?.stdout(Stdio::null())))
-        .collect::<Result<Vec<Player>>>()?;
-    let tasks = || stage.node().map_or(0, |node| node.gpus.iter().map(|gpu| gpu.tasks).sum());
-    wait_for("all programs on the GPU", || tasks() >= programs)?;
-    // What a start costs is not what watching costs.
-    std::thread::sleep(Duration::from_secs(1));
-    let agent = stage.agent.pid();
-    let (before, start) = (cpu_ns(agent)?, Instant::now());
-    std::thread::sleep(during);
-    let ratio = (cpu_ns(agent)? - before) as f64 / start.elapsed().as_nanos() as f64;
-    let rss_bytes = rss_bytes(agent)?;
-    players.iter().for_each(|player| player.tell_to_end());
-    drop(players);
-    wait_for("an empty GPU", || tasks() == 0)?;
-    Ok(json!({
-        "case": "cost of the agent",
-        "programs": programs,
-        "agent_cpu_ratio": ratio,
-        "agent_rss_bytes": rss_bytes,
-    }))
+/// What a case is called.
+pub(super) const CASE: &str = "cost of the agent";
+
+/// What a process, or one thread of it, has used.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    cpu_ns: u64,
+    /// How often the thread that looks was woken, and what that took: nearly always, a look each.
+    looks: u64,
+    looking_ns: u64,
 }
 
-/// What `nvidia-smi` and `docker top` every 0.2 s would take, as far as they are here.
-pub(super) fn of_spawning() -> Value {
+/// What the agent uses from one moment on.
+pub(super) struct Meter {
+    agent: u32,
+    before: Used,
+    since: Instant,
+}
+
+/// How the agent looks at the GPU.
+struct Looks {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+impl Meter {
+    pub(super) fn start(stage: &Stage) -> Result<Self> {
+        let agent = stage.agent.pid();
+        Ok(Self { agent, before: used(agent)?, since: Instant::now() })
+    }
+
+    /// Its share of a core until now.
+    pub(super) fn cpu_ratio(&self) -> Result<f64> {
+        let cpu_ns = used(self.agent)?.cpu_ns - self.before.cpu_ns;
+        Ok(round(cpu_ns as f64 / self.since.elapsed().as_nanos() as f64))
+    }
+
+    fn looks(&self) -> Result<Looks> {
+        let now = used(self.agent)?;
+        let looks = (now.looks - self.before.looks) as f64;
+        let cpu_us = (now.looking_ns - self.before.looking_ns) as f64 / 1e3 / looks.max(1.0);
+        Ok(Looks { per_second: round(looks / self.since.elapsed().as_secs_f64()), cpu_us: round(cpu_us) })
+    }
+}
+
+/// Measures the agent while a crowd holds GPU memory, and where that is Docker's, what asking Docker would take.
+pub(super) fn of_agent(
+    stage: &Stage,
+    containers: usize,
+    plain: bool,
+    during: Duration,
+) -> Result<Vec<Value>> {
+    let crowd = Crowd::gather(stage, containers, plain)?;
+    let tasks = || stage.node().map_or(0, |node| node.gpus.iter().map(|gpu| gpu.tasks).sum());
+    wait_for("all containers on the GPU", || tasks() >= containers)?;
+    // What a start costs is not what watching costs.
+    std::thread::sleep(Duration::from_secs(2));
+    let meter = Meter::start(stage)?;
+    std::thread::sleep(during);
+    let (cpu_ratio, looks) = (meter.cpu_ratio()?, meter.looks()?);
+    let mut results = vec![json!({
+        "case": CASE,
+        "containers": containers,
+        "kind": crowd.kind(),
+        "agent_cpu_ratio": cpu_ratio,
+        "agent_rss_bytes": rss_bytes(meter.agent)?,
+        "looks_per_second": looks.per_second,
+        "look_cpu_us": looks.cpu_us,
+        "look_cpu_us_per_container": round(looks.cpu_us / containers.max(1) as f64),
+    })];
+    results.extend(crowd.first_id().map(|id| of_spawning(Some(id))));
+    drop(crowd);
+    wait_for("an empty GPU", || tasks() == 0)?;
+    Ok(results)
+}
+
+/// What `nvidia-smi` and `docker top` every 0.2 s would take, as far as they are here. Of Docker only its client is counted: what the
+/// daemon does for each question comes on top.
+pub(super) fn of_spawning(container: Option<&str>) -> Value {
     let smi = cpu_ms("nvidia-smi", &["--query-compute-apps=pid,used_memory", "--format=csv"]);
-    let docker = cpu_ms("docker", &["version", "--format", "{{.Client.Version}}"]);
-    let ratio = |ms: f64| ms / SPAWN_EVERY.as_secs_f64() / 1000.0;
-    let top = docker.map(|ms| ms * 10.0);
+    let top = container.and_then(|id| cpu_ms("docker", &["top", id]));
+    let ratio = |ms: f64| ms / 1e3 / SPAWN_EVERY.as_secs_f64();
     json!({
         "case": "cost of nvidia-smi and docker top every 0.2 s",
+        "containers": SPAWN_CONTAINERS as u32,
         "nvidia_smi_ms": smi.unwrap_or(NVIDIA_SMI_MS),
         "nvidia_smi_measured_here": smi.is_some(),
-        "docker_ms": docker,
-        "docker_calls_for_ten_containers": 10,
-        "cpu_ratio": ratio(smi.unwrap_or(NVIDIA_SMI_MS)) + top.map_or(0.0, ratio),
+        "docker_top_ms": top,
+        "cpu_ratio": round(ratio(smi.unwrap_or(NVIDIA_SMI_MS)) + ratio(top.unwrap_or(0.0) * SPAWN_CONTAINERS)),
     })
 }
 
-/// Processor time of one run of a program, in milliseconds; nothing if it is not here. Docker's client takes as long
-/// whatever it asks, so it need not have ten containers to ask about.
+/// Processor time of one run of a program, in milliseconds; nothing if it is not here.
 fn cpu_ms(program: &str, words: &[&str]) -> Option<f64> {
     let us = std::process::id();
     let before = ticks_of_children(us)?;
     for _ in 0..SPAWN_ROUNDS {
         let mut command = Command::new(program);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().ok().filter(std::process::ExitStatus::success)?;
     }
     let taken = ticks_of_children(us)? - before;
     Some(taken as f64 / TICKS_PER_SECOND * 1000.0 / f64::from(SPAWN_ROUNDS))
 }
 
-/// Processor time of all threads of a process, in nanoseconds: the kernel counts it exactly, not by ticks.
-fn cpu_ns(pid: u32) -> Result<u64> {
+/// What all threads of a process have used: the kernel counts it exactly, not by ticks.
+fn used(pid: u32) -> Result<Used> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).context("the agent went away")?;
-    let time = |thread: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    };
-    Ok(threads.flatten().filter_map(time).sum())
+    let mut used = Used::default();
+    for thread in threads.flatten() {
+        let read = |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+        let account = read("schedstat");
+        let mut figures = account.split_whitespace().filter_map(|figure| figure.parse::<u64>().ok());
+        let (cpu_ns, turns) = (figures.next().unwrap_or(0), figures.nth(1).unwrap_or(0));
+        used.cpu_ns += cpu_ns;
+        if read("comm").trim_end() == LOOKER {
+            (used.looks, used.looking_ns) = (turns, cpu_ns);
+        }
+    }
+    Ok(used)
 }
 
 /// Processor time of the programs that a process started and waited for: the 16th and 17th fields of its `stat`.
@@ -95,4 +156,30 @@ fn rss_bytes(pid: u32) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     Ok(kib.ok_or_else(|| Failure::new("the kernel does not say how much memory the agent has"))? * 1024)
+}
+
+/// To four places after the point: no measurement here is better.
+fn round(figure: f64) -> f64 {
+    (figure * 1e4).round() / 1e4
+}
+
+/// The costs as a table: one line for each number of containers.
+pub(super) fn table(results: &[Value]) -> String {
+    let mut text = format!(
+        "\n{CASE}\n  {:>10}  {:<8}{:>10}{:>12}{:>10}{:>12}\n",
+        "containers", "kind", "CPU", "RSS", "looks/s", "CPU a look"
+    );
+    for result in results.iter().filter(|result| result["case"] == CASE) {
+        let figure = |name: &str| result[name].as_f64().unwrap_or_default();
+        text += &format!(
+            "  {:>10}  {:<8}{:>8.2} %{:>8.1} MiB{:>10.0}{:>9.0} us\n",
+            figure("containers"),
+            result["kind"].as_str().unwrap_or_default(),
+            figure("agent_cpu_ratio") * 100.0,
+            figure("agent_rss_bytes") / f64::from(1 << 20),
+            figure("looks_per_second"),
+            figure("look_cpu_us"),
+        );
+    }
+    text
 }

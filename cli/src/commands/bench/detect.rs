@@ -7,6 +7,7 @@ use super::cost;
 use crate::failure::Failure;
 use crate::stage::Stage;
 use anyhow::{Context, Result};
+use node::facts::gpu::QUIET_MAX;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,6 +23,8 @@ const NVML_LISTS_AFTER_US: i64 = 140_000;
 const APART: Duration = Duration::from_millis(30);
 /// How long news may be on its way.
 const SETTLE: Duration = Duration::from_millis(200);
+/// How long nobody starts before a task that starts alone.
+const QUIET: Duration = Duration::from_secs(1);
 /// A program that must wait for a processor between the time it writes down and the call it means spoils the measurement: the
 /// programs come before the rest of the machine, and after the agent.
 const PROGRAM_NICENESS: i32 = -5;
@@ -42,9 +45,15 @@ pub(super) struct Detect {
     /// How many of them at a time
     #[arg(long, value_name = "N", default_value_t = 10)]
     at_once: usize,
-    /// With how many programs on the GPU to measure the agent's cost
+    /// How many tasks to measure that start alone, each after a quiet second
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    lone: usize,
+    /// With how many containers on the GPU to measure the agent's cost
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10")]
-    programs: Vec<usize>,
+    containers: Vec<usize>,
+    /// Plain cgroups instead of Docker's containers, also where Docker answers
+    #[arg(long)]
+    plain: bool,
     /// For how long to measure the cost
     #[arg(long, value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
     cost_for: Duration,
@@ -70,17 +79,30 @@ impl Detect {
     pub(super) fn run(self) -> Result<()> {
         let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut results = vec![self.errors(&stage)?];
-        for programs in &self.programs {
-            results.push(cost::of_agent(&stage, *programs, self.cost_for)?);
+        let mut results = Vec::new();
+        if self.tasks > 0 {
+            results.push(self.errors("errors", &stage, || self.perform(&stage))?);
         }
-        results.push(cost::of_spawning());
+        if self.lone > 0 {
+            let alone = || (0..self.lone).map(|_| after_quiet(&stage)).collect();
+            results.push(self.errors("errors of tasks that start alone", &stage, alone)?);
+        }
+        for containers in &self.containers {
+            // What other programs would take is measured once, for ten.
+            let known = results.iter().any(|result| !result["docker_top_ms"].is_null());
+            let costs = cost::of_agent(&stage, *containers, self.plain, self.cost_for)?;
+            results.extend(costs.into_iter().take(if known { 1 } else { 2 }));
+        }
+        if !results.iter().any(|result| result.get("docker_top_ms").is_some()) {
+            results.push(cost::of_spawning(None));
+        }
         let poll_us = self.poll_ms as i64 * 1000;
         results.push(json!({
             "case": "bound on a real GPU",
-            "start_error_us_max": NVML_LISTS_AFTER_US + poll_us,
             "nvml_lists_after_us": NVML_LISTS_AFTER_US,
             "poll_us": poll_us,
+            "start_error_us_announced": NVML_LISTS_AFTER_US + poll_us,
+            "start_error_us_max": NVML_LISTS_AFTER_US + poll_us.max(QUIET_MAX.as_micros()),
         }));
         let report = super::report("detect", &node, results);
         let text =
@@ -89,9 +111,16 @@ impl Detect {
     }
 
     /// Runs the tasks, and compares what the agent says with what was so.
-    fn errors(&self, stage: &Stage) -> Result<Value> {
+    fn errors(
+        &self,
+        case: &str,
+        stage: &Stage,
+        perform: impl FnOnce() -> Result<Vec<Truth>>,
+    ) -> Result<Value> {
         let since_us = now_us();
-        let truths = self.perform(stage)?;
+        let meter = cost::Meter::start(stage)?;
+        let truths = perform()?;
+        let cpu_ratio = meter.cpu_ratio()?;
         // The exit of the last one may still be on its way to the agent.
         std::thread::sleep(SETTLE);
         let path = format!("/v1/tasks?since_us={since_us}");
@@ -111,9 +140,10 @@ impl Detect {
         ends.sort_unstable();
         let at = |sorted: &[i64], percent| crate::commands::tasks::quantile(sorted, percent);
         Ok(json!({
-            "case": "errors",
+            "case": case,
             "tier": self.tier,
             "tasks": truths.len(),
+            "agent_cpu_ratio": cpu_ratio,
             "unseen": truths.len() - starts.len(),
             "start_error_us_p50": at(&starts, 50),
             "start_error_us_p99": at(&starts, 99),
@@ -146,6 +176,12 @@ impl Detect {
         });
         truths.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// One program, once nobody has started for a while: the agent looks at its quiet pace then.
+fn after_quiet(stage: &Stage) -> Result<Truth> {
+    std::thread::sleep(QUIET);
+    one(stage)
 }
 
 /// One program, from its first call into the driver to its exit.
@@ -187,7 +223,11 @@ fn us(time: &str) -> Option<i64> {
 /// The results for people: a line per case, a word per figure.
 fn table(gpu: &str, results: &[Value]) -> String {
     let mut text = format!("on: {gpu}\n");
+    let costs = results.iter().filter(|result| result["case"] == cost::CASE).count();
     for result in results.iter().filter_map(Value::as_object) {
+        if result["case"] == cost::CASE {
+            continue;
+        }
         text += &format!("\n{}\n", result["case"].as_str().unwrap_or_default());
         for (name, value) in result.iter().filter(|(name, _)| *name != "case") {
             text += &format!(
@@ -196,5 +236,5 @@ fn table(gpu: &str, results: &[Value]) -> String {
             );
         }
     }
-    text
+    if costs > 0 { text + &cost::table(results) } else { text }
 }
