@@ -85,6 +85,10 @@ impl Stage {
         self.folder.0.join("run/agent.sock")
     }
 
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.0.join("state")
+    }
+
     pub(crate) fn node(&self) -> Option<NodeLine> {
         client::get(&self.socket(), "/v1/node").ok()
     }

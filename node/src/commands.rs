@@ -32,8 +32,8 @@ fn set_policy(owner: &mut Owner, name: &str, gpu: Option<u16>) -> Result<PolicyL
         return Err(format!("policy {name} holds tasks, and nothing can be held here: {why}"));
     }
     match gpu.map(GpuId) {
-        None => owner.set_policy(name),
-        Some(gpu) if owner.gpus.contains_key(&gpu) => owner.scheduler.set_policy(clock::now(), gpu, policy),
+        None => owner.run_policy(name, None),
+        Some(gpu) if owner.gpus.contains_key(&gpu) => owner.run_policy(name, Some(gpu)),
         Some(gpu) => {
             let known: Vec<String> = owner.gpus.keys().map(|gpu| gpu.0.to_string()).collect();
             return Err(format!("there is no GPU {}: accepted are {}", gpu.0, known.join(", ")));

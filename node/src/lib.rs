@@ -23,7 +23,11 @@ pub mod actuator;
 
 pub mod guard;
 
+pub mod journal;
+
 mod commands;
+
+mod explain;
 
 mod owner;
 

@@ -8,6 +8,7 @@ use crate::facts::gpu::Poll;
 use crate::facts::{Found, Home, News, Told};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
+use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::registry::Registry;
 use crate::table::Table;
@@ -68,6 +69,8 @@ pub(crate) struct Owner {
     pub(crate) cannot_hold: Option<&'static str>,
     /// The latest facts, the oldest first.
     pub(crate) facts: VecDeque<(Instant, Fact)>,
+    /// None where it cannot be written.
+    pub(crate) journal: Option<Journal>,
     /// How often deciding failed.
     pub(crate) failures: u32,
     /// Ids that Docker is to be asked about.
@@ -192,6 +195,15 @@ impl Owner {
                 }
             }
             Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
+            Told::Ask(question) => views::answer(self, question),
+            Told::Stop => {}
+            of_ours => self.take_ours(at, of_ours),
+        }
+    }
+
+    /// News of our own doing: the actuator's, the guard's, an operator's.
+    fn take_ours(&mut self, at: Instant, told: Told) {
+        match told {
             Told::Done(done) => {
                 let happened = self.actuator.done(done);
                 self.note(at, happened);
@@ -221,8 +233,7 @@ impl Owner {
                 }
                 self.tell_all_terms(at);
             }
-            Told::Ask(question) => views::answer(self, question),
-            Told::Stop => {}
+            _ => {}
         }
     }
 
@@ -307,6 +318,9 @@ impl Owner {
             self.facts.pop_front();
         }
         self.facts.push_back((at, fact));
+        if let Some(journal) = &mut self.journal {
+            journal.fact(at, &fact);
+        }
         match catch_unwind(AssertUnwindSafe(|| self.scheduler.learn(at, fact))) {
             Ok(events) => self.tell(&events),
             Err(_) => self.fall_back(None),
@@ -339,6 +353,9 @@ impl Owner {
                 continue;
             };
             self.tell(&events);
+            if let Some(journal) = &mut self.journal {
+                journal.decided(now, &actions);
+            }
             if actions.is_empty() {
                 return;
             }
@@ -369,30 +386,36 @@ impl Owner {
             eprintln!("error: deciding failed {FAILURES_MAX} times: the agent gives up");
             std::process::abort();
         }
-        let now = clock::now();
-        match gpu {
-            Some(gpu) => self.scheduler.set_policy(now, gpu, Box::new(sched::policy::None)),
-            None => {
-                self.scheduler.set_every_policy(now, Box::new(sched::policy::None));
-                self.policy = "none".to_owned();
-            }
-        }
+        self.run_policy("none", gpu);
         let happened = self.actuator.let_go(|_, on| gpu.is_none_or(|gpu| gpu == on));
-        self.note(now, happened);
+        self.note(clock::now(), happened);
     }
 
     /// Runs another policy on every GPU. Where nothing can be held that is `none`.
     pub(crate) fn set_policy(&mut self, name: &str) {
-        let Some(policy) = sched::policy::by_name(name) else { return };
-        let (name, policy) = match self.cannot_hold {
-            Some(why) if policy.acts() => {
+        match self.cannot_hold {
+            Some(why) if name != "none" => {
                 eprintln!("notice: policy none runs instead of {name}: nothing can be held, for {why}");
-                ("none", Box::new(sched::policy::None) as Box<dyn sched::policy::Policy>)
+                self.run_policy("none", None);
             }
-            _ => (name, policy),
-        };
-        name.clone_into(&mut self.policy);
-        self.scheduler.set_every_policy(clock::now(), policy);
+            _ => self.run_policy(name, None),
+        }
+    }
+
+    /// Runs another policy from now on, on one GPU or on all.
+    pub(crate) fn run_policy(&mut self, name: &str, gpu: Option<GpuId>) {
+        let Some(policy) = sched::policy::by_name(name) else { return };
+        let now = clock::now();
+        match gpu {
+            Some(gpu) => self.scheduler.set_policy(now, gpu, policy),
+            None => {
+                self.scheduler.set_every_policy(now, policy);
+                name.clone_into(&mut self.policy);
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.policy(now, gpu, name);
+        }
     }
 
     fn tell(&mut self, events: &[Event]) {

@@ -8,6 +8,7 @@ use crate::facts::launches::Launches;
 use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
 use crate::feed::Feed;
 use crate::guard::{self, Guard};
+use crate::journal::Journal;
 use crate::ledger::{Ledger, Writer};
 use crate::owner::Owner;
 use crate::registry::Registry;
@@ -230,10 +231,27 @@ fn new_owner(
         guard: None,
         cannot_hold: None,
         facts: VecDeque::new(),
+        journal: open_journal(config),
         failures: 0,
         asks,
         poll,
     }
+}
+
+fn open_journal(config: &Config) -> Option<Journal> {
+    let folder = config.state_dir.join("journal");
+    // 2026-11-15T09:00:00.5Z, without what file names are better without.
+    let name = clock::rfc3339(clock::wall_now_us());
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let opened = Journal::start(&folder, &name);
+    opened
+        .inspect_err(|error| {
+            let folder = folder.display();
+            eprintln!(
+                "warning: the journal in {folder} cannot be written, and the agent goes on without: {error}"
+            );
+        })
+        .ok()
 }
 
 /// What an earlier agent held and did not let go, because its guard died with it.

@@ -6,7 +6,7 @@ use crate::facts::{Teller, Told};
 use crate::feed::{Dated, Feed};
 use crate::ledger::{Ledger, Query as Lookup};
 use crate::views::Question;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,9 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use wire::agent::{ContainerLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted, ReleasedLine, TaskLine};
+use wire::agent::{
+    ContainerLine, ExplainLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted, ReleasedLine, TaskLine,
+};
 
 /// The most finished tasks one answer holds.
 const TASKS_LISTED_MAX: usize = 100_000;
@@ -52,6 +54,7 @@ pub(crate) fn routes(desk: Desk, may_change: bool) -> Router {
     routes
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/containers", get(containers))
+        .route("/v1/containers/{container}/explain", get(explain))
         .route("/v1/tasks", get(tasks))
         .route("/v1/node", get(node))
         .route("/v1/events", get(events))
@@ -77,6 +80,14 @@ async fn node(State(desk): State<Desk>) -> Result<Json<NodeLine>, Response> {
 
 async fn policy(State(desk): State<Desk>) -> Result<Json<PolicyLine>, Response> {
     Ok(Json(ask(&desk, Question::Policy).await?))
+}
+
+async fn explain(
+    State(desk): State<Desk>,
+    Path(container): Path<String>,
+) -> Result<Json<ExplainLine>, Response> {
+    let unknown = |why: String| (StatusCode::NOT_FOUND, why + "\n").into_response();
+    ask(&desk, |to| Question::Explain(container, to)).await?.map(Json).map_err(unknown)
 }
 
 async fn set_policy(

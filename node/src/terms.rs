@@ -27,7 +27,7 @@ pub(crate) fn read(given: &Labels, set: Option<&str>, healthy: Option<Span>, man
 }
 
 /// The scheduler's word for a mode.
-fn mode(mode: labels::Mode) -> Mode {
+pub(crate) fn mode(mode: labels::Mode) -> Mode {
     match mode {
         labels::Mode::Process => Mode::Process,
         labels::Mode::Memory => Mode::Memory,

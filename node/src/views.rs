@@ -1,6 +1,7 @@
 //! What is known, in the words and shapes that leave the process.
 
 use crate::clock;
+use crate::explain::explain;
 use crate::ledger::Row;
 use crate::owner::Owner;
 use crate::terms;
@@ -9,7 +10,7 @@ use sched::task::Grip;
 use sched::{ContainerId, Event, Finished, Instant, Reason, Span, Task, TaskId};
 use tokio::sync::oneshot::Sender;
 use wire::agent::{
-    ContainerLine, EventLine, GpuLine, GpuPolicy, Live, NodeLine, PolicyLine, State, TaskLine,
+    ContainerLine, EventLine, ExplainLine, GpuLine, GpuPolicy, Live, NodeLine, PolicyLine, State, TaskLine,
 };
 use wire::table::{TableTask, padded};
 
@@ -24,6 +25,8 @@ pub enum Question {
     Node(Sender<NodeLine>),
     /// Which policy runs.
     Policy(Sender<PolicyLine>),
+    /// Why a container is, or is not, running; or that there is none.
+    Explain(String, Sender<Result<ExplainLine, String>>),
 }
 
 /// Answers. Somebody who has gone away meanwhile needs none.
@@ -33,6 +36,7 @@ pub(crate) fn answer(owner: &Owner, question: Question) {
         Question::Containers(to) => drop(to.send(containers(owner))),
         Question::Node(to) => drop(to.send(node(owner))),
         Question::Policy(to) => drop(to.send(policy(owner))),
+        Question::Explain(wanted, to) => drop(to.send(explain(owner, &wanted))),
     }
 }
 

@@ -88,7 +88,12 @@ impl Scene {
 
     /// Starts the agent, and waits until it answers and has heard of Docker.
     pub(crate) fn agent(&self) -> Running {
-        let agent = self.agent_unready(&[]);
+        self.agent_with(&[])
+    }
+
+    /// The same, with more words on its command line.
+    pub(crate) fn agent_with(&self, words: &[&str]) -> Running {
+        let agent = self.agent_unready(words);
         eventually("an agent that sees GPU and Docker", || {
             let node = self.node()?;
             (node["tier"] == "polling" && node["docker"] == true).then_some(())

@@ -33,6 +33,9 @@ pub struct TaskLine {
     pub hit: Option<bool>,
     /// How long holds kept it standing.
     pub held_us: i64,
+    /// It stands because of a hold.
+    #[serde(default)]
+    pub held: bool,
     /// The most GPU memory it had, its context not counted.
     pub gpu_memory_bytes: u64,
     /// The most of the GPU's core it was seen to use, from 0 to 1.
@@ -239,4 +242,73 @@ pub struct ReleaseWanted {
 pub struct ReleasedLine {
     /// The names of containers that were held.
     pub released: Vec<String>,
+}
+
+/// Why a container is, or is not, running: `/v1/containers/ID/explain`, `explain --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExplainLine {
+    /// The container's full id.
+    pub container: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it may be held at all.
+    pub managed: bool,
+    /// Docker or a person paused it.
+    pub paused: bool,
+    /// It was told to stop.
+    pub stopping: bool,
+    /// The deadline that counts now.
+    pub deadline_us: Option<i64>,
+    /// How long one of its tasks takes; null if nobody knows.
+    pub forecast_us: Option<i64>,
+    /// What that comes from: `3 runs`, `what was declared`.
+    pub forecast_from: Option<String>,
+    /// Its tasks.
+    pub tasks: Vec<ExplainedTask>,
+    /// All of it, for people.
+    pub sentences: Vec<String>,
+}
+
+/// One task of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedTask {
+    /// The process.
+    pub pid: u32,
+    /// The GPU.
+    pub gpu: u16,
+    /// The policy that runs there.
+    pub policy: String,
+    /// `running`, `held` or `frozen`.
+    pub state: State,
+    /// Since when, as RFC 3339.
+    pub since: String,
+    /// The same, as a length.
+    pub since_us: i64,
+    /// Why it waits; null while it runs.
+    pub reason: Option<String>,
+    /// Who runs before it.
+    pub ahead: Vec<AheadLine>,
+    /// What is left of its deadline.
+    pub float_us: Option<i64>,
+    /// How much of it is left to do; null if nobody knows.
+    pub left_us: Option<i64>,
+    /// How long holds kept it standing so far.
+    pub held_us: i64,
+    /// When it should run, from now; null while it runs, and where nobody knows.
+    pub runs_in_us: Option<i64>,
+}
+
+/// Somebody ahead.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AheadLine {
+    /// Its container's name.
+    pub name: String,
+    /// The process.
+    pub pid: u32,
+    /// Whether it runs, or waits as well.
+    pub running: bool,
+    /// What is left of its deadline.
+    pub float_us: Option<i64>,
+    /// How much of it is left to do; null if nobody knows.
+    pub left_us: Option<i64>,
 }

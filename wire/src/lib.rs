@@ -7,6 +7,7 @@ pub mod client;
 pub mod deadlines;
 pub mod duration;
 pub mod held;
+pub mod journal;
 pub mod labels;
 pub mod ps;
 pub mod sim;

@@ -3,6 +3,7 @@
 mod cost;
 mod crowd;
 mod detect;
+mod hold;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -19,12 +20,14 @@ pub struct Bench {
 #[derive(clap::Subcommand)]
 enum Which {
     Detect(detect::Detect),
+    Hold(hold::Hold),
 }
 
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.which {
             Which::Detect(detect) => detect.run(),
+            Which::Hold(hold) => hold.run(),
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod ps;
 pub mod agent;
 pub mod doctor;
 pub mod events;
+pub mod explain;
 pub mod guard;
 pub mod policy;
 pub mod release;
@@ -17,6 +18,7 @@ pub mod completions;
 pub mod plugin;
 
 pub mod bench;
+pub mod replay;
 pub mod sim;
 
 pub mod gpu;

@@ -102,6 +102,7 @@ fn told(task: &TableTask, now_us: i64) -> TaskLine {
         float_us,
         hit: task.hit.or_else(|| float_us.filter(|float| *float < 0).map(|_| false)),
         held_us: task.held_us,
+        held: task.held,
         gpu_memory_bytes: task.gpu_memory_bytes,
         gpu_core_ratio: f64::from(task.core_permille) / 1000.0,
         approximate: task.approximate,
@@ -129,6 +130,8 @@ fn row(task: &TaskLine) -> Vec<String> {
     let short = |id: &String| id.get(..SHORT_ID).unwrap_or(id).to_owned();
     let who = task.name.clone().or_else(|| task.container.as_ref().map(short));
     let state = match (&task.end, task.hit) {
+        (None, Some(false)) if task.held => "held, late",
+        (None, _) if task.held => "held",
         (None, Some(false)) => "running late",
         (None, _) => "running",
         (Some(_), Some(true)) => "hit",

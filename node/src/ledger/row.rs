@@ -69,6 +69,7 @@ impl Row {
             float_us: self.float_us(),
             hit: self.hit(),
             held_us: self.held_us,
+            held: self.held,
             gpu_memory_bytes: self.gpu_memory_bytes,
             gpu_core_ratio: f64::from(self.core_permille) / 1000.0,
             approximate: self.approximate,

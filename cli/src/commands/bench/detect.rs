@@ -221,7 +221,7 @@ fn us(time: &str) -> Option<i64> {
 }
 
 /// The results for people: a line per case, a word per figure.
-fn table(gpu: &str, results: &[Value]) -> String {
+pub(super) fn table(gpu: &str, results: &[Value]) -> String {
     let mut text = format!("on: {gpu}\n");
     let costs = results.iter().filter(|result| result["case"] == cost::CASE).count();
     for result in results.iter().filter_map(Value::as_object) {

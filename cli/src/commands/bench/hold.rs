@@ -1,0 +1,152 @@
+//! `leeway bench hold`: from the decision to hold a task to the moment its container stands, in a real agent.
+//!
+//! Programs run in cgroups of their own, with deadlines, so that all but one wait; the policy is switched off and on, and the agent's journal
+//! says when it was decided and when the kernel confirmed it.
+
+use crate::failure::Failure;
+use crate::stage::{Player, Stage, wait_for};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use wire::agent::{ContainerLine, PolicyLine, PolicyWanted, State};
+use wire::client;
+use wire::journal::{FactLine, Line, OutcomeLine};
+
+/// Room for the contexts of many programs.
+const MEMORY: &str = "1000GiB";
+/// No deadline that matters here: all that counts is that there is one.
+const DEADLINE: &str = "12h";
+
+/// Measure how long it takes from a decision to a frozen container, and to a thawed one
+#[derive(clap::Args)]
+pub(super) struct Hold {
+    /// How often to freeze and thaw
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    rounds: usize,
+    /// How many containers, of which all but one are frozen at a time
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    containers: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A cgroup with a deadline, which goes when we do.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn new(number: usize) -> Result<Self> {
+        let root = Path::new("/sys/fs/cgroup");
+        let root = if root.join("freezer").is_dir() { root.join("freezer") } else { root.to_owned() };
+        let folder = root.join(format!("leeway-bench-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder)
+            .with_context(|| format!("could not make the cgroup {}", folder.display()))?;
+        let cgroup = Self(folder);
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&cgroup.0, "trusted.leeway.deadline", DEADLINE.as_bytes(), flags)
+            .context("could not label a cgroup")?;
+        Ok(cgroup)
+    }
+
+    /// A program that goes in before it does anything else.
+    fn start(&self, stage: &Stage) -> Result<Player> {
+        let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\""]).arg(&self.0);
+        shell.arg(work.get_program()).args(work.get_args()).stdout(Stdio::null());
+        shell.envs(work.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Player::start(&mut shell)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let gone = || std::fs::remove_dir(&self.0).is_ok() || !self.0.exists();
+        let _ = wait_for("an empty cgroup", gone);
+    }
+}
+
+impl Hold {
+    pub(super) fn run(self) -> Result<()> {
+        let cgroups = (0..self.containers.max(2)).map(Cgroup::new).collect::<Result<Vec<Cgroup>>>()?;
+        let stage = Stage::set(None, MEMORY, 5)?;
+        let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
+        let players = cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
+        let waiting = cgroups.len() - 1;
+        for _ in 0..self.rounds {
+            set_policy(&stage, "earliest-deadline")?;
+            wait_for("frozen containers", || frozen(&stage) == Some(waiting))?;
+            set_policy(&stage, "none")?;
+            wait_for("thawed containers", || frozen(&stage) == Some(0))?;
+        }
+        let results = vec![from_journal(&stage.state().join("journal"), waiting)?];
+        players.iter().for_each(|player| player.tell_to_end());
+        drop(players);
+        drop(stage);
+        let report = super::report("hold", &node, results);
+        let text = if self.json {
+            super::in_json(&report)?
+        } else {
+            super::detect::table(&report.machine.gpu, &report.results)
+        };
+        crate::commands::print_all(text.as_bytes())
+    }
+}
+
+fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
+    let wanted = PolicyWanted { policy: policy.to_owned(), gpu: None };
+    let set: Result<PolicyLine, _> = client::send(&stage.socket(), "PUT", "/v1/policy", &wanted);
+    set.map(drop).map_err(|error| crate::ask::failure(&error))
+}
+
+fn frozen(stage: &Stage) -> Option<usize> {
+    let containers: Vec<ContainerLine> = client::get(&stage.socket(), "/v1/containers").ok()?;
+    Some(containers.iter().filter(|line| line.live.state == State::Frozen).count())
+}
+
+/// From each decision to the answer that it is done, in the newest recording.
+fn from_journal(folder: &Path, waiting: usize) -> Result<Value> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .context("could not read the journal")?
+        .flatten()
+        .map(|file| file.path())
+        .collect();
+    files.sort();
+    let (mut asked, mut held, mut released) = (HashMap::new(), Vec::new(), Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(&file).context("could not read the journal")?;
+        for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+            match line {
+                Line::Decide { at, actions } => {
+                    asked.extend(actions.iter().map(|action| (action.request, at)))
+                }
+                Line::Fact { at, fact: FactLine::Answer { request, outcome } } => {
+                    let took = asked.remove(&request).map(|from| at.saturating_sub(from).cast_signed());
+                    match outcome {
+                        OutcomeLine::Held => held.extend(took),
+                        OutcomeLine::Released => released.extend(took),
+                        OutcomeLine::Failed => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    held.sort_unstable();
+    released.sort_unstable();
+    let at = |sorted: &[i64], percent| crate::commands::tasks::quantile(sorted, percent);
+    Ok(json!({
+        "case": "freeze and thaw",
+        "frozen_at_once": waiting,
+        "freezes": held.len(),
+        "freeze_us_p50": at(&held, 50),
+        "freeze_us_p99": at(&held, 99),
+        "freeze_us_max": held.last(),
+        "thaws": released.len(),
+        "thaw_us_p50": at(&released, 50),
+        "thaw_us_p99": at(&released, 99),
+        "thaw_us_max": released.last(),
+    }))
+}

@@ -1,0 +1,16 @@
+//! Holding, in real Docker containers on a simulated GPU: who waits for whom, and that nobody is ever left standing.
+
+#[path = "../docker/daemon.rs"]
+#[expect(dead_code, reason = "the Docker tests use more of it")]
+mod daemon;
+
+#[path = "../agent/scene.rs"]
+#[expect(dead_code, reason = "the agent's tests use more of it")]
+mod scene;
+
+mod stand;
+
+mod faults;
+mod living;
+mod order;
+mod words;
