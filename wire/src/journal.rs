@@ -59,25 +59,90 @@ pub type ProcessPair = (u32, u64);
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is the scheduler's fact of the same name")]
 pub enum FactLine {
-    Container { container: u32, terms: TermsLine, paused: bool },
-    ContainerGone { container: u32 },
-    ContainerPaused { container: u32 },
-    ContainerResumed { container: u32 },
-    ContainerStopping { container: u32 },
-    ContainerStarted { container: u32 },
-    Process { process: ProcessPair, container: Option<u32>, gpu: u16, launches_seen: bool, approximate: bool },
-    ProcessGone { process: ProcessPair },
-    Memory { process: ProcessPair, gpu: u16, bytes: u64 },
-    Core { process: ProcessPair, gpu: u16, permille: u16 },
-    Submitted { process: ProcessPair, gpu: u16 },
-    Drained { process: ProcessPair, gpu: u16 },
-    AtLaunch { process: ProcessPair, gpu: u16 },
-    AtAllocation { process: ProcessPair, gpu: u16, bytes: u64 },
-    Stopped { process: ProcessPair, gpu: u16 },
-    Resumed { process: ProcessPair, gpu: u16 },
-    LetGo { process: ProcessPair, gpu: u16 },
-    Gpu { gpu: u16, core_permille: u16, memory_used: u64, memory_total: u64 },
-    Answer { request: u64, outcome: OutcomeLine },
+    Container {
+        container: u32,
+        terms: TermsLine,
+        paused: bool,
+    },
+    ContainerGone {
+        container: u32,
+    },
+    ContainerPaused {
+        container: u32,
+    },
+    ContainerResumed {
+        container: u32,
+    },
+    ContainerStopping {
+        container: u32,
+    },
+    ContainerStarted {
+        container: u32,
+    },
+    Process {
+        process: ProcessPair,
+        container: Option<u32>,
+        gpu: u16,
+        launches_seen: bool,
+        approximate: bool,
+    },
+    ProcessGone {
+        process: ProcessPair,
+    },
+    Memory {
+        process: ProcessPair,
+        gpu: u16,
+        bytes: u64,
+    },
+    Core {
+        process: ProcessPair,
+        gpu: u16,
+        permille: u16,
+    },
+    Copying {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    /// See the scheduler's facts.
+    Submitted {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    Drained {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    AtLaunch {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    AtAllocation {
+        process: ProcessPair,
+        gpu: u16,
+        bytes: u64,
+    },
+    Stopped {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    Resumed {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    LetGo {
+        process: ProcessPair,
+        gpu: u16,
+    },
+    Gpu {
+        gpu: u16,
+        core_permille: u16,
+        memory_used: u64,
+        memory_total: u64,
+    },
+    Answer {
+        request: u64,
+        outcome: OutcomeLine,
+    },
 }
 
 /// A container's terms, as they are written.

@@ -52,6 +52,7 @@ pub(super) fn fact(fact: &Fact) -> FactLine {
         Fact::Core { process, gpu, permille } => {
             FactLine::Core { process: pair(process), gpu: gpu.0, permille }
         }
+        Fact::Copying { process, gpu } => FactLine::Copying { process: pair(process), gpu: gpu.0 },
         Fact::Submitted { process, gpu } => FactLine::Submitted { process: pair(process), gpu: gpu.0 },
         Fact::Drained { process, gpu } => FactLine::Drained { process: pair(process), gpu: gpu.0 },
         Fact::AtLaunch { process, gpu } => FactLine::AtLaunch { process: pair(process), gpu: gpu.0 },
@@ -126,6 +127,7 @@ pub(super) fn read(line: &FactLine) -> Fact {
         FactLine::Core { process: pair, gpu, permille } => {
             Fact::Core { process: process(pair), gpu: GpuId(gpu), permille }
         }
+        FactLine::Copying { process: pair, gpu } => Fact::Copying { process: process(pair), gpu: GpuId(gpu) },
         FactLine::Submitted { process: pair, gpu } => {
             Fact::Submitted { process: process(pair), gpu: GpuId(gpu) }
         }
