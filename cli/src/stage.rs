@@ -49,36 +49,71 @@ impl Drop for Player {
     }
 }
 
+/// How the agent sees tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Tier {
+    Polling,
+    Probes,
+}
+
+impl Tier {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Tier::Polling => "polling",
+            Tier::Probes => "probes",
+        }
+    }
+}
+
 /// The stage. Fields are dropped in order: the agent, the GPU, then the folder.
 pub(crate) struct Stage {
-    pub(crate) agent: Player,
+    agent: Option<Player>,
     _gpu: Option<Player>,
     folder: Folder,
     driver: PathBuf,
+    poll_ms: u64,
+    tier: Tier,
 }
 
 impl Stage {
     /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
-    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
+    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Tier) -> Result<Self> {
         let folder = Folder::new()?;
-        let at = |name: &str| folder.0.join(name);
         let (gpu, driver) = match driver {
             Some(driver) => (None, driver.to_owned()),
             None => {
+                let at = folder.0.join("gpu");
                 let mut simulate = leeway()?;
                 simulate.args(["gpu", "simulate", "--listed-after-ms", "0", "--memory", memory, "--dir"]);
-                (Some(Player::start(simulate.arg(at("gpu")).stdout(Stdio::null()))?), at("gpu"))
+                (Some(Player::start(simulate.arg(&at).stdout(Stdio::null()))?), at)
             }
         };
         wait_for("the driver's libraries", || driver.join("libnvidia-ml.so.1").exists())?;
+        let mut stage = Self { agent: None, _gpu: gpu, folder, driver, poll_ms, tier };
+        stage.enter_agent()?;
+        Ok(stage)
+    }
+
+    /// Starts the agent, and waits until it sees the GPU, in the way that is wanted.
+    pub(crate) fn enter_agent(&mut self) -> Result<()> {
+        let at = |name: &str| self.folder.0.join(name);
         let mut agent = leeway()?;
-        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &poll_ms.to_string()]);
+        agent.arg("agent").arg("--driver").arg(&self.driver).args(["--poll-ms", &self.poll_ms.to_string()]);
+        agent.args(["--probes", if self.tier == Tier::Probes { "auto" } else { "off" }]);
         agent.arg("--run-dir").arg(at("run")).arg("--state-dir").arg(at("state"));
         agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
-        let agent = Player::start(agent.stderr(Stdio::null()))?;
-        let stage = Self { agent, _gpu: gpu, folder, driver };
-        wait_for("an agent that sees a GPU", || stage.node().is_some_and(|node| node.tier == "polling"))?;
-        Ok(stage)
+        self.agent = Some(Player::start(agent.stderr(Stdio::null()))?);
+        let what = format!("an agent that sees a GPU by {}", self.tier.name());
+        Ok(wait_for(&what, || self.node().is_some_and(|node| node.tier == self.tier.name()))?)
+    }
+
+    /// Ends the agent; everything else stays.
+    pub(crate) fn leave_agent(&mut self) {
+        self.agent = None;
+    }
+
+    pub(crate) fn agent_pid(&self) -> Result<u32, Failure> {
+        self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

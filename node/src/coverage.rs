@@ -7,12 +7,16 @@ use crate::clock;
 use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Work};
 use crate::owner::Owner;
+use crate::views;
 use sched::scheduler::Role;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
 use std::collections::{BTreeMap, HashMap};
 
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
+
+/// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
+const LEAKS_MAX: u32 = 2;
 
 /// A process that was seen to start.
 struct Start {
@@ -32,6 +36,8 @@ pub(crate) struct Probed {
     /// What was last ordered.
     ordered: HashMap<Process, Coverage>,
     roles: HashMap<Process, Role>,
+    /// How many launches of a process went through a gate that was shut.
+    leaks: HashMap<Process, u32>,
     /// Something changed that coverage or roles depend on.
     pub(crate) stale: bool,
 }
@@ -62,6 +68,7 @@ impl Probed {
         self.covered.remove(&process);
         self.ordered.remove(&process);
         self.roles.remove(&process);
+        self.leaks.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
             launches.forget(process);
@@ -216,5 +223,15 @@ impl Owner {
     /// A tenant can resume itself. One launch got through; the next was stopped again.
     fn on_leak(&mut self, at: Instant, process: Process, gpu: GpuId) {
         self.learn(at, Fact::Submitted { process, gpu });
+        let leaks = self.probed.leaks.entry(process).or_default();
+        *leaks += 1;
+        let leaks = *leaks;
+        if let Some((at_us, line)) = views::leak(self, at, (process, gpu), leaks, leaks >= LEAKS_MAX) {
+            self.feed.tell(at_us, line);
+        }
+        if leaks == LEAKS_MAX {
+            let happened = self.actuator.distrust(process);
+            self.note(at, happened);
+        }
     }
 }

@@ -22,13 +22,12 @@ pub use shell::is_under_a_shell;
 
 use crate::facts::Teller;
 use crate::run::Connect;
-use freezer::Freezer;
 use hands::{Hands, Order};
 use held::Held;
 use place::{Asked, Place, Way};
 use sched::task::Gate;
 use sched::{Action, ContainerId, Fact, GpuId, Outcome, Process, RequestId, Task};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -65,6 +64,8 @@ pub(crate) struct Actuator {
     pub(crate) guarded: bool,
     places: BTreeMap<ContainerId, Place>,
     homes: HashMap<Process, ContainerId>,
+    /// Who does not stay at its gate.
+    distrusted: HashSet<Process>,
     orders: u64,
 }
 
@@ -87,6 +88,7 @@ impl Actuator {
             guarded: false,
             places: BTreeMap::new(),
             homes: HashMap::new(),
+            distrusted: HashSet::new(),
             orders: 0,
         })
     }
@@ -123,6 +125,7 @@ impl Actuator {
 
     /// A process exited.
     pub(crate) fn part(&mut self, process: Process) -> Vec<Happened> {
+        self.distrusted.remove(&process);
         let Some(container) = self.homes.remove(&process) else { return Vec::new() };
         let Some(place) = self.places.get_mut(&container) else { return Vec::new() };
         place.members.retain(|(member, _), _| *member != process);
@@ -172,15 +175,14 @@ impl Actuator {
         let held_as = place.members.get(&key).copied().flatten();
         let way = match held_as {
             Some(Way::Gate(_)) => Way::Gate(gate),
+            Some(Way::Both(_)) => Way::Both(gate),
             Some(Way::Freeze) => Way::Freeze,
-            None if covered && !is_under_a_shell(key.0) => Way::Gate(gate),
+            None if covered && self.distrusted.contains(&key.0) => Way::Both(gate),
+            None if covered => Way::Gate(gate),
             None => Way::Freeze,
         };
-        if way == Way::Freeze && place.freezer.is_none() {
-            place.freezer = Freezer::of(key.0.pid, &place.id);
-            if place.freezer.is_none() {
-                return failed;
-            }
+        if way.freezes() && !place.finds_its_freezer(key.0) {
+            return failed;
         }
         place.members.insert(key, Some(way));
         if !self.write_down() {
@@ -200,6 +202,21 @@ impl Actuator {
                 self.take_back(request, container, key)
             }
         }
+    }
+
+    /// A process has been resumed at its gate by others, again: from now on its container is frozen, too.
+    pub(crate) fn distrust(&mut self, process: Process) -> Vec<Happened> {
+        let container = self.homes.get(&process).copied().filter(|_| self.distrusted.insert(process));
+        let Some((container, place)) = container.and_then(|c| Some((c, self.places.get_mut(&c)?))) else {
+            return Vec::new();
+        };
+        if !place.finds_its_freezer(process) {
+            return Vec::new();
+        }
+        for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
+            *way = way.map(|way| way.gate().map_or(way, Way::Both));
+        }
+        self.settle(container, None)
     }
 
     /// A hold that cannot be: the process is as free as before, or freer.
@@ -238,7 +255,7 @@ impl Actuator {
         match way {
             Some(Way::Freeze) => Ok(()),
             // In doubt, it is opened.
-            Some(Way::Gate(_)) | None => self.set_process_gate(container, key.0),
+            Some(Way::Gate(_) | Way::Both(_)) | None => self.set_process_gate(container, key.0),
         }
     }
 
