@@ -2,23 +2,29 @@
 
 use crate::config::Config;
 use crate::facts::gpu;
+use crate::facts::launches::Launches;
 use crate::run::in_host_pid_namespace;
 use std::fs;
 use std::path::Path;
 use wire::agent::{Check, Doctor};
 
-/// The oldest kernel that probes will run on.
-const PROBES_KERNEL_MIN: (u32, u32) = (5, 15);
+/// The oldest kernel that probes run on: it attaches to all functions of a library at once.
+const PROBES_KERNEL_MIN: (u32, u32) = (6, 6);
 /// The oldest kernel with pidfd, without which exits are not exact.
 const PIDFD_KERNEL_MIN: (u32, u32) = (5, 3);
 
 /// Looks at everything. `docker` is what came of talking to Docker: its version, or why there is none.
 pub fn examine(config: &Config, docker: Result<String, String>) -> Doctor {
     let nvml = nvml(config.driver.as_deref());
-    let tier = if nvml.iter().all(|check| check.ok) { "polling" } else { "none" };
+    let probes = probes(config);
+    let tier = match () {
+        () if !nvml.iter().all(|check| check.ok) => "none",
+        () if config.probes && probes.help.is_none() => "probes",
+        () => "polling",
+    };
     let mut checks = vec![kernel(), cgroups(), docker_check(docker)];
     checks.extend(nvml);
-    checks.extend([probes(), namespace(config), root(), places(config), agent(config)]);
+    checks.extend([probes, namespace(config), root(), places(config), agent(config)]);
     Doctor { tier: tier.to_owned(), checks }
 }
 
@@ -35,8 +41,8 @@ fn kernel() -> Check {
     match version(&release) {
         Some(version) if version >= PROBES_KERNEL_MIN => good("kernel", format!("Linux {release}")),
         Some(version) if version >= PIDFD_KERNEL_MIN => {
-            let mut check = good("kernel", format!("Linux {release}: polling works, probes will not"));
-            check.help = Some("probes need Linux 5.15 or later".to_owned());
+            let mut check = good("kernel", format!("Linux {release}: polling works, probes do not"));
+            check.help = Some("probes need Linux 6.6 or later".to_owned());
             check
         }
         _ => bad("kernel", format!("Linux {release}"), "Linux 5.3 or later is needed to see exits exactly"),
@@ -102,9 +108,21 @@ fn nvml(driver: Option<&Path>) -> Vec<Check> {
     vec![good("nvml", library), driver, gpus]
 }
 
-/// Not a fault of the machine, so nothing is wrong with it.
-fn probes() -> Check {
-    good("probes", "not built into this version: tasks are seen by polling")
+/// Without probes the machine works, less exactly: that is no fault of it.
+fn probes(config: &Config) -> Check {
+    if !config.probes {
+        return good("probes", "turned off: tasks are seen by polling");
+    }
+    match Launches::examine(config.driver.as_deref()) {
+        Ok(detail) => good("probes", detail),
+        Err(why) => {
+            let mut check = good("probes", format!("none, so tasks are seen by polling: {why}"));
+            check.help = Some(
+                "probes need root, Linux 6.6 or later on x86-64, and the driver's libcuda.so.1".to_owned(),
+            );
+            check
+        }
+    }
 }
 
 fn namespace(config: &Config) -> Check {

@@ -102,7 +102,8 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
     let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
     let cannot_hold = freezer::works_here().err();
-    let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone())?) } else { None };
+    let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
+    let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
@@ -189,7 +190,7 @@ fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
     if !config.probes {
         return None;
     }
-    let started = Launches::start(config.driver.clone(), config.in_flight_us, teller, exits);
+    let started = Launches::start(config.driver.clone(), config.in_flight_us, &config.run_dir, teller, exits);
     started.inspect_err(|why| eprintln!("notice: tasks are seen by polling: {why}")).ok()
 }
 

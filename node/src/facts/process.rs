@@ -18,6 +18,12 @@ pub fn is_still(process: Process) -> bool {
     identity(&proc, process.pid) == Some(process)
 }
 
+/// Whether the process was stopped by a signal.
+pub fn is_stopped(process: Process) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
+    state_and_start(&stat) == Some(("T", process.started))
+}
+
 fn identity(proc: &Path, pid: u32) -> Option<Process> {
     let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
     let (state, started) = state_and_start(&stat)?;

@@ -4,6 +4,7 @@
 //! is seen as the end of the stream, and that it hangs as silence. What is held stands in a file that the agent writes
 //! before each hold, so the guard's list cannot lag behind.
 
+mod gates;
 pub mod release;
 pub mod watch;
 
@@ -56,10 +57,10 @@ struct Shared {
 
 impl Guard {
     /// Starts a guard, and sees to it that there is one from now on.
-    pub(crate) fn start(spawn: Spawn, teller: Teller) -> io::Result<Self> {
+    pub(crate) fn start(spawn: Spawn, teller: Teller, tables: Vec<OwnedFd>) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let keep = move || keep_one(&spawn, &teller, &theirs);
+        let keep = move || keep_one(&spawn, &teller, &theirs, &tables);
         let thread = std::thread::Builder::new().name("guard".to_owned()).spawn(keep)?;
         Ok(Self { shared, thread: Some(thread), renewed: None })
     }
@@ -107,11 +108,11 @@ impl Shared {
 }
 
 /// Starts one guard after another, each when the one before has died.
-fn keep_one(spawn: &Spawn, teller: &Teller, shared: &Shared) {
+fn keep_one(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) {
     let mut wait = WAIT_FIRST;
     loop {
         let began = Instant::now();
-        let lived = live(spawn, teller, shared);
+        let lived = live(spawn, teller, shared, tables);
         *shared.link() = None;
         if shared.stop.load(Ordering::Relaxed) || !teller.tell(Told::Guard(false)) {
             return;
@@ -126,13 +127,14 @@ fn keep_one(spawn: &Spawn, teller: &Teller, shared: &Shared) {
 }
 
 /// One guard, from its start to its death.
-fn live(spawn: &Spawn, teller: &Teller, shared: &Shared) -> io::Result<()> {
+fn live(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = spawn()?;
     command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
     let mut child = command.spawn()?;
     // Ours alone now: while the command lives, so does its end.
     drop(command);
+    gates::hand_over(&ours, tables)?;
     let mut heard = ours.try_clone()?;
     *shared.link() = Some(ours);
     let mut byte = [0];

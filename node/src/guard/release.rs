@@ -22,6 +22,9 @@ pub struct Released {
 /// Lets go everything that is held, or one container. What runs already stays as it is.
 pub fn everything(run_dir: &Path, connect: &Connect, only: Option<&str>) -> Released {
     let mut released = Released::default();
+    if only.is_none() {
+        crate::facts::launches::let_go(run_dir);
+    }
     for line in held::read(run_dir).iter().filter(|line| only.is_none_or(|wanted| line.is(wanted))) {
         let let_go = match line.how {
             How::Frozen => thaw(line),

@@ -1,5 +1,6 @@
 //! The guard's own life: wait for the agent's end or silence, and let go.
 
+use super::gates::{self, Gates};
 use super::{HOLDING, LET_GO, PATIENCE, WATCHING, release};
 use crate::run::Connect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +22,7 @@ pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
     outlive_the_agent()?;
     let link = io::stdin().as_fd().try_clone_to_owned()?;
     let mut link = UnixStream::from(link);
+    let mut gates = gates::receive(&link)?;
     link.write_all(&[WATCHING])?;
     let mut patience = None;
     loop {
@@ -36,10 +38,11 @@ pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
                     // It learns of it when it wakes.
                     let _ = link.write_all(&[LET_GO]);
                 }
+                gates.iter_mut().for_each(Gates::open_all);
                 release::everything(run_dir, connect, None);
                 patience = Some(SWEEP_EVERY);
             }
-            Heard::End => return clear(run_dir, connect),
+            Heard::End => return clear(run_dir, connect, gates),
         }
     }
 }
@@ -72,9 +75,13 @@ fn hear(link: &mut UnixStream, patience: Option<Duration>) -> io::Result<Heard> 
 }
 
 /// The agent is dead: nobody holds anything any more.
-fn clear(run_dir: &Path, connect: &Connect) -> io::Result<()> {
+fn clear(run_dir: &Path, connect: &Connect, mut gates: Option<Gates>) -> io::Result<()> {
+    gates.iter_mut().for_each(Gates::open_all);
     for _ in 0..SWEEPS_MAX {
-        if release::everything(run_dir, connect, None).failed.is_empty() {
+        let done = release::everything(run_dir, connect, None).failed.is_empty();
+        // Whoever was on its way through a gate as it was opened stands by now.
+        gates.iter_mut().for_each(Gates::open_all);
+        if done {
             return release::forget(run_dir);
         }
         std::thread::sleep(SWEEP_EVERY);

@@ -9,6 +9,7 @@ use super::layout::{
     BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_LAUNCHES, Span, TELL_COPIES, URGENT,
     YIELDS, kind,
 };
+use super::roll::Roll;
 use super::{Work, ns_now};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -48,6 +49,7 @@ struct Tracked {
 /// All gates, and the kernel's tables.
 pub(super) struct Gates {
     tables: Tables,
+    roll: Roll,
     tracked: HashMap<u32, Tracked>,
     /// What is to be told of what was done here, and since when it is true.
     pub(super) outbox: Vec<(u64, Process, Work)>,
@@ -55,8 +57,8 @@ pub(super) struct Gates {
 }
 
 impl Gates {
-    pub(super) fn new(tables: Tables, bound_ns: u64) -> Self {
-        Self { tables, tracked: HashMap::new(), outbox: Vec::new(), bound_ns }
+    pub(super) fn new(tables: Tables, roll: Roll, bound_ns: u64) -> Self {
+        Self { tables, roll, tracked: HashMap::new(), outbox: Vec::new(), bound_ns }
     }
 
     /// A process that will be probed. False if it is gone.
@@ -75,6 +77,7 @@ impl Gates {
         let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags: tell_copies, urgent_bit: 0 };
         let tracked = Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false };
         self.tracked.insert(process.pid, tracked);
+        self.write_roll();
         self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
     }
 
@@ -95,6 +98,7 @@ impl Gates {
         }
         let _ = self.open(process);
         let gpu = self.tracked.remove(&process.pid).map(|known| known.orders.gpu);
+        self.write_roll();
         let _ = self.tables.orders.remove(&process.pid);
         let _ = self.tables.spans.remove(&process.pid);
         let _ = self.tables.resumed.remove(&process.pid);
@@ -282,6 +286,15 @@ impl Gates {
     /// What one launch of a process takes, as far as it was learnt.
     pub(super) fn estimate_ns(&self, process: Process) -> Option<u64> {
         self.tables.spans.get(&process.pid, 0).ok().map(|span| span.estimate).filter(|estimate| *estimate > 0)
+    }
+
+    /// What a guard needs to open every gate: the lease, and who stands.
+    pub(super) fn tables_for_the_guard(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(vec![self.tables.guards.0.try_clone()?, self.tables.guards.1.try_clone()?])
+    }
+
+    fn write_roll(&self) {
+        self.roll.write(self.tracked.values().map(|known| known.process));
     }
 
     fn known(&mut self, process: Process) -> Option<&mut Tracked> {

@@ -19,6 +19,10 @@ use std::path::Path;
 /// The compiled programs. `bpf/build` makes them; a test says whether they are of this source.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../../bpf/launches.bpf.o");
 
+/// A process that dies closes its descriptors in their order, and each link takes a tenth of a second: what tells others of its death
+/// must have a lower number.
+const DESCRIPTORS_FROM: RawFd = 256;
+
 /// Of a link: the program runs when the functions return.
 const ON_RETURN: u32 = 1;
 
@@ -41,6 +45,8 @@ pub(super) struct Tables {
     pub(super) gpu_states: Array<MapData, GpuState>,
     pub(super) control: Array<MapData, Control>,
     pub(super) dropped: Array<MapData, u64>,
+    /// The descriptors of `control` and `standing`, for the guard.
+    pub(super) guards: (OwnedFd, OwnedFd),
 }
 
 /// The programs.
@@ -84,6 +90,13 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
             .map_err(|error| Refused::Kernel { what: "a program", error })
     };
     let (entry, returns) = (program("on_entry")?, program("on_return")?);
+    let descriptor = |name: &str| {
+        let found = maps.iter().find(|(known, _)| known == name).map(|(_, data)| data.fd().as_fd());
+        found.map_or(Err(io::ErrorKind::NotFound.into()), |fd| fd.try_clone_to_owned())
+    };
+    let no_descriptor = |error| Refused::Kernel { what: "a descriptor", error };
+    let guards =
+        (descriptor("CONTROL").map_err(no_descriptor)?, descriptor("STANDING").map_err(no_descriptor)?);
     let mut take = |name: &str| {
         let at = maps.iter().position(|(known, _)| known == name);
         at.map(|at| maps.swap_remove(at).1).ok_or_else(|| Refused::Object(format!("no table {name}")))
@@ -98,6 +111,7 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
         gpu_states: Map::Array(take("GPU_STATES")?).try_into().map_err(wrong)?,
         control: Map::Array(take("CONTROL")?).try_into().map_err(wrong)?,
         dropped: Map::Array(take("DROPPED")?).try_into().map_err(wrong)?,
+        guards,
     };
     let ring = Map::RingBuf(take("EVENTS")?).try_into().map_err(wrong)?;
     let private = maps.into_iter().map(|(_, data)| data).collect();
@@ -186,5 +200,6 @@ fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: both commands return a new file descriptor, which is ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
+    let made = unsafe { OwnedFd::from_raw_fd(result as RawFd) };
+    Ok(rustix::io::fcntl_dupfd_cloexec(&made, DESCRIPTORS_FROM).unwrap_or(made))
 }

@@ -61,6 +61,11 @@ pub(super) struct Control {
     pub(super) early: u64,
 }
 
+/// The size of [`Control`].
+pub(crate) const CONTROL_BYTES: usize = size_of::<Control>();
+/// A [`Control`] under which every gate is open.
+pub(crate) const LEASE_OVER: [u8; CONTROL_BYTES] = [0; CONTROL_BYTES];
+
 /// How many streams of a process are told apart.
 const STREAM_BITS: usize = 64;
 

@@ -4,21 +4,26 @@
 //! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
 //!
 //! In reading order: `symbols` (which functions), `library` (of which file), `layout` and `kernel` (the programs and tables),
-//! `attach` (probes come and go), `gates` (who is stopped, and goes on), and here the thread that hears from the kernel.
+//! `attach` (probes come and go), `roll` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears from the kernel.
 
 mod attach;
 mod gates;
 mod kernel;
 mod layout;
 mod library;
+mod roll;
 mod symbols;
 
 use super::exits::Exits;
 use super::{News, Teller, Told, process};
+pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER};
+pub(crate) use roll::let_go;
+
 use attach::{Attacher, Order};
 use aya::maps::{MapData, RingBuf};
 use gates::{Gates, LEASE_NS};
 use layout::{Event, kind};
+use roll::Roll;
 use rustix::event::{PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::time::{ClockId, clock_gettime};
@@ -27,7 +32,7 @@ use sched::task::Gate;
 use sched::{GpuId, Instant, Process};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,6 +97,7 @@ impl Launches {
     pub fn start(
         driver: Option<PathBuf>,
         bound_us: u64,
+        run_dir: &Path,
         teller: &Teller,
         exits: &Exits,
     ) -> Result<Self, String> {
@@ -99,7 +105,7 @@ impl Launches {
         let wake = eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK)
             .map_err(|error| error.to_string())?;
         let shared = Arc::new(Shared {
-            gates: Mutex::new(Gates::new(tables, bound_us * 1000)),
+            gates: Mutex::new(Gates::new(tables, Roll::new(run_dir), bound_us * 1000)),
             starts: Mutex::new(HashMap::new()),
             wake,
             beat_ns: AtomicU64::new(ns_now()),
@@ -118,10 +124,9 @@ impl Launches {
     }
 
     /// Whether this machine can do it: loads everything, and lets go of it again.
-    pub fn examine(driver: Option<PathBuf>) -> Result<String, String> {
+    pub fn examine(driver: Option<&Path>) -> Result<String, String> {
         kernel::load().map_err(|error| error.to_string())?;
-        let path =
-            library::of_the_host(driver.as_deref()).ok_or("the driver's libcuda.so.1 was not found")?;
+        let path = library::of_the_host(driver).ok_or("the driver's libcuda.so.1 was not found")?;
         symbols::Symbols::read(&path).map_err(|why| format!("{} cannot be probed: {why}", path.display()))?;
         Ok(format!("on {}", path.display()))
     }
@@ -187,6 +192,11 @@ impl Launches {
     /// What one launch of a process takes, as far as it was learnt.
     pub fn estimate_ns(&self, process: Process) -> Option<u64> {
         self.shared.gates().estimate_ns(process)
+    }
+
+    /// The kernel's tables that a guard needs to open every gate.
+    pub(crate) fn tables_for_the_guard(&self) -> std::io::Result<Vec<OwnedFd>> {
+        self.shared.gates().tables_for_the_guard()
     }
 
     /// Lets everybody go.

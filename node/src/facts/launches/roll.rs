@@ -1,0 +1,80 @@
+//! Who is probed, in a file: should agent and guard both die at once, whoever comes next finds here whom the kernel may have left stopped.
+
+use crate::facts::process::{is_still, is_stopped};
+use rustix::process::{Pid, Signal, kill_process};
+use sched::Process;
+use std::path::{Path, PathBuf};
+
+/// The file's name, in the folder of what must not outlive a restart of the machine.
+const FILE: &str = "probed";
+
+/// The file of one agent.
+pub(super) struct Roll(PathBuf);
+
+impl Roll {
+    pub(super) fn new(run_dir: &Path) -> Self {
+        Self(run_dir.join(FILE))
+    }
+
+    /// Replaces it as a whole. One that cannot be written costs only what is said above.
+    pub(super) fn write(&self, processes: impl Iterator<Item = Process>) {
+        let text: String =
+            processes.map(|process| format!("{} {}\n", process.pid, process.started)).collect();
+        let beside = self.0.with_extension("new");
+        let _ = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.0));
+    }
+}
+
+/// Lets everybody on the roll run who stands still, and forgets the roll. How many they were.
+pub(crate) fn let_go(run_dir: &Path) -> usize {
+    let file = run_dir.join(FILE);
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let stopped: Vec<Process> =
+        text.lines().filter_map(read).filter(|process| is_stopped(*process)).collect();
+    for process in &stopped {
+        if let Some(pid) = Pid::from_raw(process.pid.cast_signed()).filter(|_| is_still(*process)) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+    let _ = std::fs::remove_file(file);
+    stopped.len()
+}
+
+fn read(line: &str) -> Option<Process> {
+    let (pid, started) = line.split_once(' ')?;
+    Some(Process { pid: pid.parse().ok()?, started: started.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::process::look;
+    use std::process::Command;
+
+    #[test]
+    fn who_stands_on_the_roll_is_let_go_and_others_are_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut sleepers: Vec<_> =
+            (0..2).map(|_| Command::new("sleep").arg("60").spawn().expect("a program")).collect();
+        let processes: Vec<Process> = sleepers.iter().filter_map(|child| Some(look(child.id())?.0)).collect();
+        for process in &processes {
+            let pid = Pid::from_raw(process.pid.cast_signed()).expect("a pid");
+            kill_process(pid, Signal::STOP).expect("a signal");
+            while !is_stopped(*process) {
+                std::thread::yield_now();
+            }
+        }
+        let reused = Process { started: processes[1].started + 1, ..processes[1] };
+        Roll::new(folder.path()).write([processes[0], reused].into_iter());
+        assert_eq!(let_go(folder.path()), 1);
+        while is_stopped(processes[0]) {
+            std::thread::yield_now();
+        }
+        assert!(is_stopped(processes[1]), "another process under the same number");
+        assert_eq!(let_go(folder.path()), 0, "the roll is gone");
+        for sleeper in &mut sleepers {
+            let _ = sleeper.kill();
+            let _ = sleeper.wait();
+        }
+    }
+}
