@@ -5,7 +5,7 @@
 
 use crate::clock;
 use crate::facts::Home;
-use crate::facts::launches::{Coverage, Launches, Work};
+use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
 use sched::scheduler::Role;
@@ -77,15 +77,30 @@ impl Probed {
 }
 
 impl Owner {
+    /// What probes say.
+    pub(crate) fn on_probes(&mut self, at: Instant, seen: Seen) {
+        match seen {
+            Seen::Init(process, home) => self.on_init(at, process, home),
+            Seen::Context(process) => self.on_context(process),
+            Seen::Covered(process, fresh) => self.on_covered(process, fresh),
+            Seen::Work(process, work) => self.on_work(at, process, work),
+            Seen::Beat => {
+                if let Some(launches) = &self.probed.launches {
+                    launches.beat();
+                }
+            }
+        }
+    }
+
     /// A process called the driver for the first time.
-    pub(crate) fn on_init(&mut self, at: Instant, process: Process, home: Home) {
+    fn on_init(&mut self, at: Instant, process: Process, home: Home) {
         let container = self.at_home(at, home);
         self.probed.starts.insert(process, Start { at, container, early: Vec::new() });
         self.probed.stale = true;
     }
 
     /// A process has a context. With one GPU there is no doubt where; with several NVML says so, before its first launch.
-    pub(crate) fn on_context(&mut self, process: Process) {
+    fn on_context(&mut self, process: Process) {
         let mut gpus = self.gpus.keys();
         if let (Some(&gpu), None, Some(start)) = (gpus.next(), gpus.next(), self.probed.starts.get(&process))
         {
@@ -117,7 +132,7 @@ impl Owner {
     }
 
     /// Probes are in place. A process that was there before them may have work on the GPU: its next call will tell.
-    pub(crate) fn on_covered(&mut self, process: Process, fresh: bool) {
+    fn on_covered(&mut self, process: Process, fresh: bool) {
         let was = self.probed.covered.insert(process, fresh);
         let fresh = fresh || was == Some(true);
         self.probed.covered.insert(process, fresh);
@@ -131,7 +146,7 @@ impl Owner {
     }
 
     /// What a process's probes saw. On which of several GPUs cannot be told from outside, so it counts for each.
-    pub(crate) fn on_work(&mut self, at: Instant, process: Process, work: Work) {
+    fn on_work(&mut self, at: Instant, process: Process, work: Work) {
         let places = self.places_of(process);
         if places.is_empty() {
             let start = self.probed.starts.get_mut(&process).filter(|start| start.early.len() < EARLY_MAX);

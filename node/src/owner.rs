@@ -173,15 +173,7 @@ impl Owner {
                 let container = self.at_home(at, home);
                 self.on_gpu(at, process, gpu, container, approximate);
             }
-            Told::Init(process, home) => self.on_init(at, process, home),
-            Told::Context(process) => self.on_context(process),
-            Told::Covered(process, fresh) => self.on_covered(process, fresh),
-            Told::Work(process, work) => self.on_work(at, process, work),
-            Told::Beat => {
-                if let Some(launches) = &self.probed.launches {
-                    launches.beat();
-                }
-            }
+            Told::Probes(seen) => self.on_probes(at, seen),
             Told::ProcessGone(process) => {
                 self.learn(at, Fact::ProcessGone(process));
                 self.probed.forget(process);

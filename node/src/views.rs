@@ -253,6 +253,7 @@ pub(crate) fn leak(
 ) -> Option<(i64, EventLine)> {
     let task = owner.scheduler.tracker().tasks_on(gpu).find(|task| task.process == process)?;
     let known = owner.registry.get(task.container?)?;
+    let times = if leaks == 1 { "time" } else { "times" };
     let then = if frozen_from_now_on { "; its container is frozen from now on" } else { "" };
     let at_us = clock::wall_us(at);
     let line = EventLine {
@@ -261,7 +262,7 @@ pub(crate) fn leak(
         container: Some(known.id.clone()),
         name: Some(known.name.clone()),
         node: owner.node.clone(),
-        reason: format!("somebody else resumed it at its gate, {leaks} times so far{then}"),
+        reason: format!("somebody else resumed it at its gate, {leaks} {times} so far{then}"),
         pid: Some(process.pid),
         gpu: Some(gpu.0),
     };

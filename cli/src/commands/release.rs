@@ -38,7 +38,7 @@ impl Release {
         let text = if self.json {
             serde_json::to_string(&line).context("could not write as JSON who was let go")? + "\n"
         } else {
-            line.released.iter().map(|name| format!("{name}\n")).collect()
+            line.released.iter().map(|name| format!("{name}\n")).collect::<Vec<String>>().concat()
         };
         super::print_all(text.as_bytes())
     }

@@ -44,6 +44,9 @@ enum What {
         /// How long after each request the next arrives
         #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
         every: Duration,
+        /// How long after the program's start the first arrives
+        #[arg(long, value_name = "D", default_value = "0s", value_parser = wire::duration::parse)]
+        after: Duration,
         #[command(flatten)]
         on: On,
     },
@@ -130,13 +133,14 @@ impl What {
             Self::Matmul { n, repeat, on } => {
                 on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
             }
-            Self::Serve { requests, kernel_us, every, on } => on
-                .open()
-                .and_then(|(device, phases)| work::serve::run(device, phases, requests, kernel_us, every)),
+            Self::Serve { requests, kernel_us, every, after, on } => {
+                let serve = work::serve::Serve { requests, kernel_us, every, after };
+                on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
+            }
             Self::Batch { kernel_us, depth, span, count, after, on } => {
                 let until = count.map_or(work::batch::Until::Elapsed(span), work::batch::Until::Count);
                 let batch = work::batch::Batch { kernel_us, depth, until, after };
-                on.open().and_then(|(device, phases)| work::batch::run(device, phases, batch))
+                on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
             }
             Self::Hold { memory, span, on } => {
                 on.open().and_then(|(device, phases)| work::hold::run(device, phases, memory, span))

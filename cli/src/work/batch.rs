@@ -25,7 +25,7 @@ pub(crate) enum Until {
 }
 
 /// Runs kernels for a while; it queues `depth` of them before it waits for all of them.
-pub(crate) fn run(device: Device, mut phases: Phases, batch: Batch) -> Result<WorkReport> {
+pub(crate) fn run(device: Device, mut phases: Phases, batch: &Batch) -> Result<WorkReport> {
     let memory = device.allocate(size_of::<f32>() as u64)?;
     phases.allocated();
     let spin = device.spin(batch.kernel_us)?;

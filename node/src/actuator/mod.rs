@@ -176,10 +176,9 @@ impl Actuator {
         let way = match held_as {
             Some(Way::Gate(_)) => Way::Gate(gate),
             Some(Way::Both(_)) => Way::Both(gate),
-            Some(Way::Freeze) => Way::Freeze,
             None if covered && self.distrusted.contains(&key.0) => Way::Both(gate),
             None if covered => Way::Gate(gate),
-            None => Way::Freeze,
+            Some(Way::Freeze) | None => Way::Freeze,
         };
         if way.freezes() && !place.finds_its_freezer(key.0) {
             return failed;

@@ -156,10 +156,10 @@ impl Replayer {
                 self.result.decisions += 1;
                 let (_, now) = self.scheduler.decide(Instant::from_micros(at));
                 let replayed: Vec<ActionLine> = now.iter().map(lines::action).collect();
-                if replayed != actions {
-                    self.result.difference = Some(Difference { at, recorded: actions, replayed });
-                } else {
+                if replayed == actions {
                     self.result.actions.extend(actions.into_iter().map(|action| (at, action)));
+                } else {
+                    self.result.difference = Some(Difference { at, recorded: actions, replayed });
                 }
             }
         }

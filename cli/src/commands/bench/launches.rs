@@ -37,8 +37,8 @@ const INTERRUPTED: u8 = 130;
 #[derive(clap::Args)]
 pub(super) struct Launches {
     /// How many empty kernels a run launches; of 20 µs a quarter as many
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..))]
-    launches: u64,
+    #[arg(long = "launches", value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    count: u64,
     /// How many runs of each kind; their median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
@@ -72,7 +72,7 @@ impl Launches {
         let bar = progress_bar(self.rounds * 2 * KINDS.len() as u64);
         let mut results = Vec::new();
         for kernel_us in [0, KERNEL_US] {
-            let count = if kernel_us == 0 { self.launches } else { self.launches / FEWER };
+            let count = if kernel_us == 0 { self.count } else { self.count / FEWER };
             let mut taken = [const { Vec::new() }; KINDS.len()];
             for _ in 0..self.rounds {
                 for (kind, taken) in KINDS.into_iter().zip(&mut taken) {
