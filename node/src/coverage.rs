@@ -142,6 +142,8 @@ impl Owner {
                 self.learn(clock::now(), fact);
             }
         }
+        let happened = self.actuator.covered(process);
+        self.note(clock::now(), happened);
         self.probed.stale = true;
     }
 

@@ -10,7 +10,7 @@ fn links_for_everybody(agent: &Running) -> usize {
     let files = std::fs::read_dir(format!("/proc/{}/fdinfo", agent.pid())).expect("an agent");
     let texts = files.flatten().filter_map(|file| std::fs::read_to_string(file.path()).ok());
     let of_all = |text: &String| {
-        text.contains("uprobe_multi") && text.lines().any(|line| line.split_whitespace().eq(["pid:", "0"]))
+        text.contains("probe_multi") && text.lines().any(|line| line.split_whitespace().eq(["pid:", "0"]))
     };
     texts.filter(of_all).count()
 }

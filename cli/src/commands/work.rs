@@ -45,8 +45,8 @@ enum What {
         #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
         every: Duration,
         /// How long after the program's start the first arrives
-        #[arg(long, value_name = "D", default_value = "0s", value_parser = wire::duration::parse)]
-        after: Duration,
+        #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+        after: Option<Duration>,
         #[command(flatten)]
         on: On,
     },
@@ -65,8 +65,8 @@ enum What {
         #[arg(long, value_name = "COUNT", conflicts_with = "span", value_parser = clap::value_parser!(u64).range(1..))]
         count: Option<u64>,
         /// How long to do nothing before the first
-        #[arg(long, value_name = "D", default_value = "0s", value_parser = wire::duration::parse)]
-        after: Duration,
+        #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+        after: Option<Duration>,
         #[command(flatten)]
         on: On,
     },
@@ -134,12 +134,13 @@ impl What {
                 on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
             }
             Self::Serve { requests, kernel_us, every, after, on } => {
-                let serve = work::serve::Serve { requests, kernel_us, every, after };
+                let serve =
+                    work::serve::Serve { requests, kernel_us, every, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
             }
             Self::Batch { kernel_us, depth, span, count, after, on } => {
                 let until = count.map_or(work::batch::Until::Elapsed(span), work::batch::Until::Count);
-                let batch = work::batch::Batch { kernel_us, depth, until, after };
+                let batch = work::batch::Batch { kernel_us, depth, until, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
             }
             Self::Hold { memory, span, on } => {

@@ -178,7 +178,7 @@ impl Actuator {
             Some(Way::Both(_)) => Way::Both(gate),
             None if covered && self.distrusted.contains(&key.0) => Way::Both(gate),
             None if covered => Way::Gate(gate),
-            Some(Way::Freeze) | None => Way::Freeze,
+            Some(Way::Freeze(_)) | None => Way::Freeze(gate),
         };
         if way.freezes() && !place.finds_its_freezer(key.0) {
             return failed;
@@ -187,7 +187,7 @@ impl Actuator {
         if !self.write_down() {
             return self.take_back(request, container, key);
         }
-        if way == Way::Freeze {
+        if way == Way::Freeze(gate) {
             return self.settle(container, Some((request, Outcome::Held)));
         }
         match self.set_process_gate(container, key.0) {
@@ -201,6 +201,38 @@ impl Actuator {
                 self.take_back(request, container, key)
             }
         }
+    }
+
+    /// A process's launches are seen from now on. One that was frozen for want of that is held at its gate instead, and goes on until there.
+    pub(crate) fn covered(&mut self, process: Process) -> Vec<Happened> {
+        let covers = self.gate.as_ref().is_some_and(|gate| gate.covers(process));
+        let trusted = covers && !self.distrusted.contains(&process);
+        let container = self.homes.get(&process).copied().filter(|_| trusted);
+        let Some(container) = container.filter(|container| self.swap_ways(*container, process, true)) else {
+            return Vec::new();
+        };
+        if !self.write_down() || self.set_process_gate(container, process).is_err() {
+            self.swap_ways(container, process, false);
+            self.write_down();
+            return Vec::new();
+        }
+        self.settle(container, None)
+    }
+
+    /// From frozen to the gate, or back. Whether any task of the process is held in the one way.
+    fn swap_ways(&mut self, container: ContainerId, process: Process, to_gate: bool) -> bool {
+        let Some(place) = self.places.get_mut(&container) else { return false };
+        let mut swapped = false;
+        for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
+            let other = match *way {
+                Some(Way::Freeze(gate)) if to_gate => Way::Gate(gate),
+                Some(Way::Gate(gate)) if !to_gate => Way::Freeze(gate),
+                _ => continue,
+            };
+            *way = Some(other);
+            swapped = true;
+        }
+        swapped
     }
 
     /// A process has been resumed at its gate by others, again: from now on its container is frozen, too.
@@ -252,7 +284,7 @@ impl Actuator {
         let way = place.members.get(&key).copied().flatten();
         place.members.insert(key, None);
         match way {
-            Some(Way::Freeze) => Ok(()),
+            Some(Way::Freeze(_)) => Ok(()),
             // In doubt, it is opened.
             Some(Way::Gate(_) | Way::Both(_)) | None => self.set_process_gate(container, key.0),
         }

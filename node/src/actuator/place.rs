@@ -12,22 +12,22 @@ use wire::held::{HeldLine, How};
 pub(super) enum Way {
     /// At its process's gate.
     Gate(Gate),
-    /// By freezing its container.
-    Freeze,
+    /// By freezing its container, because its launches are not seen. It could be held at that gate.
+    Freeze(Gate),
     /// Both: it has been resumed at its gate by others, and the gate alone does not keep it.
     Both(Gate),
 }
 
 impl Way {
     pub(super) fn freezes(self) -> bool {
-        matches!(self, Way::Freeze | Way::Both(_))
+        matches!(self, Way::Freeze(_) | Way::Both(_))
     }
 
     /// What its process's gate stops.
     pub(super) fn gate(self) -> Option<Gate> {
         match self {
             Way::Gate(gate) | Way::Both(gate) => Some(gate),
-            Way::Freeze => None,
+            Way::Freeze(_) => None,
         }
     }
 }
@@ -150,7 +150,7 @@ impl Place {
             requests.iter().map(|request| answer(*request, Outcome::Failed)).collect();
         for ((process, gpu), way) in &mut self.members {
             match *way {
-                Some(Way::Freeze) => {
+                Some(Way::Freeze(_)) => {
                     *way = None;
                     happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
                 }
