@@ -8,10 +8,10 @@
  *
  * Time in flight. Work on the GPU cannot be called back, so an urgent launch waits for all that others have queued. For each GPU `due`
  * says when the work of the bounded processes should be done: every launch moves it by the process's estimate. A launch that would
- * bring more than the bound into flight is stopped until little is left. The estimate is learnt at drains, from spans in which
- * nobody else's work was in the way; what urgent processes took and gaps in which the GPU had nothing are left out. One
- * that is too long would confirm itself, because the GPU then idles for it: so it shrinks a little after every span that the bound
- * stopped, until the GPU is the one that is late.
+ * bring more than the bound into flight is stopped until little is left. The estimate is learnt at drains: the time of the span, less
+ * the gaps in which the GPU had nothing and what urgent processes took (their own work as it is when nobody disturbs them, not the time they
+ * had to wait for it). Every error of that makes it longer, so the least of the last few counts. One that is too long confirms itself,
+ * because the GPU then idles for it: so it shrinks a little after every span that the bound stopped, until the GPU is the one that is late.
  *
  * Units: nanoseconds of the monotonic clock. */
 #include <linux/bpf.h>
@@ -27,6 +27,10 @@
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
 #define STRAGGLE_NS 10000000
+/* Spans of which the shortest launch is taken. */
+#define MEASURED_MAX 8
+/* Longer ends of spans are not told apart, so that nothing overflows. */
+#define TAIL_MAX 10000000000ULL
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -159,22 +163,28 @@ static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
 	return gpu->due > now ? gpu->due - now : 0;
 }
 
-/* A launch of a bounded process reaches the GPU. */
+/* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
 static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
 {
-	if (gpu->latest != pid) {
+	__u64 start = gpu->due > now ? gpu->due : now, since;
+	if (gpu->latest == pid) {
+		span->done = gpu->due;
+		span->ahead = start - now;
+	} else {
+		__u32 other = gpu->latest;
+		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
+		if (theirs)
+			theirs->done = gpu->due;
 		gpu->latest = pid;
-		gpu->switches++;
+		span->ahead = gpu->due > now ? NOT_ALONE : 0;
 	}
-	if (span->launches == 0) {
-		span->switches = gpu->switches;
-		span->stolen = gpu->stolen;
-	} else if (now > gpu->due) {
-		/* The GPU had nothing to do. */
-		__u64 since = gpu->due > span->first ? gpu->due : span->first;
-		span->lost += now > since ? now - since : 0;
-	}
-	gpu->due = (gpu->due > now ? gpu->due : now) + span->estimate;
+	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
+	since = span->launches && span->done > span->first ? span->done : span->first;
+	if (start > since)
+		span->lost += start - since;
+	span->latest = now;
+	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
+	gpu->due = start + span->estimate + span->estimate / 128;
 }
 
 /* A process that stands and calls the driver all the same was let go by somebody else. Its other threads may be on their way into a call
@@ -200,24 +210,53 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
 	span->stands = 0;
 	if (span->launches == 0)
-		span->first = at;
+		span->first = span->launched = at;
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, pid, at);
 	span->launches++;
 }
 
-static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
+/* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
+static __always_inline void measure(struct span *span, __u64 each)
 {
-	__u64 taken = span->lost + (gpu->stolen - span->stolen), length = now - span->first, each;
-	if (!span->launches || span->switches != gpu->switches || taken >= length)
-		return;
-	each = (length - taken) / span->launches;
+	if (!span->measured || each < span->least)
+		span->least = each;
+	span->measured++;
 	if (!span->estimate || each < span->estimate)
 		span->estimate = each;
-	else if (each > span->estimate + span->estimate / 64)
-		span->estimate += (each - span->estimate) / 4;
-	else if (span->bounded)
-		span->estimate -= span->estimate / 128;
+	if (span->measured < MEASURED_MAX)
+		return;
+	span->estimate = span->least;
+	span->measured = 0;
+}
+
+/* A span of a bounded process is over. */
+static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
+{
+	__u64 length = now - span->first, each, least;
+	if (!span->launches || gpu->urgent || span->lost >= length)
+		return;
+	each = (length - span->lost) / span->launches;
+	if (!span->bounded || !span->estimate) {
+		measure(span, each);
+		return;
+	}
+	/* While it was stopped the GPU may have idled, so a launch takes at most that; and at least its share of the time since the
+	 * latest launch, in which what was in flight by then was done. */
+	span->measured = 0;
+	if (each < span->estimate)
+		span->estimate -= (span->estimate - each) / 4;
+	if (span->ahead != NOT_ALONE && gpu->urgent_until <= span->latest) {
+		__u64 tail = now - span->latest;
+		if (tail > TAIL_MAX)
+			tail = TAIL_MAX;
+		least = tail * span->estimate / (span->ahead + span->estimate);
+		each = least < each ? least + (each - least) / 4 : each;
+		if (each > span->estimate)
+			span->estimate += (each - span->estimate) / 4;
+		else
+			span->estimate -= (span->estimate - each) / 4;
+	}
 }
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
@@ -294,6 +333,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		return 0;
 	}
 	if (span->launches == 0) {
+		span->launched = now;
 		span->heard = 1;
 		tell(now, pid, SAW_LAUNCH, 0);
 	}
@@ -303,6 +343,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 	if ((orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit)) {
 		if (!gpu->urgent) {
 			gpu->urgent_since = now;
+			gpu->urgent_work = 0;
 			gpu->ahead_then = ahead_of(gpu, now);
 		}
 		__sync_fetch_and_or(&gpu->urgent, orders->urgent_bit);
@@ -325,19 +366,30 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	submit(span, bit);
 }
 
-/* While urgent and bounded work are both there, each has half of the GPU. */
-static __always_inline void urgent_is_done(struct gpu_state *gpu, __u64 bit, __u64 now)
+/* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
+static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
 {
-	__u64 took, left;
+	__u64 took, theirs;
+	struct span *latest;
+	__u32 other = gpu->latest;
 	if (!(gpu->urgent & bit))
 		return;
+	if (span->launches && now > span->launched)
+		measure(span, (now - span->launched) / span->launches);
+	gpu->urgent_work += span->estimate * span->launches;
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
-	if (gpu->urgent)
+	gpu->urgent_until = now;
+	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
+	if (gpu->urgent || !gpu->ahead_then)
 		return;
 	took = now - gpu->urgent_since;
-	left = gpu->ahead_then > took / 2 ? gpu->ahead_then - took / 2 : 0;
-	gpu->stolen += took - (gpu->ahead_then - left < took ? gpu->ahead_then - left : took);
-	gpu->due = now + left;
+	if (gpu->urgent_work > took)
+		gpu->urgent_work = took;
+	theirs = took - gpu->urgent_work;
+	gpu->due = now + (gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0);
+	latest = bpf_map_lookup_elem(&SPANS, &other);
+	if (latest)
+		latest->lost += gpu->urgent_work;
 }
 
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)
@@ -362,7 +414,7 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 			gpu->due = now;
 	}
 	if (orders->flags & URGENT)
-		urgent_is_done(gpu, orders->urgent_bit, now);
+		urgent_is_done(span, gpu, orders->urgent_bit, now);
 	if (span->launches || (orders->flags & TELL_COPIES))
 		tell(now, pid, SAW_DRAIN, 0);
 	span->launches = 0;

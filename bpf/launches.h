@@ -59,6 +59,7 @@ struct control {
 };
 
 #define STREAM_BITS 64
+#define NOT_ALONE ~0ULL
 
 /* What one process has on the GPU. Written by the kernel only. */
 struct span {
@@ -66,15 +67,19 @@ struct span {
 	__u64 capturing; /* one bit for each stream whose launches are recorded, not run */
 	__u64 first;     /* when the first work since idle was submitted */
 	__u64 lost;      /* nanoseconds since then in which the GPU did not work for it */
-	__u64 stolen;    /* what the GPU had given to urgent processes at `first` */
+	__u64 done;      /* when its latest launch should be done, if others have launched since */
+	__u64 latest;    /* when its latest launch was made */
+	__u64 ahead;     /* what of its own should have been in flight then; NOT_ALONE: others' work, too */
 	__u64 estimate;  /* nanoseconds of GPU time of one launch; 0: not known */
+	__u64 least;     /* the least that was measured of that lately */
+	__u64 launched;  /* when the first launch since idle was made */
 	__u64 stands;    /* since when it stands at its gate; 0: it does not */
 	__u64 memory;    /* bytes it has allocated */
 	__u32 launches;  /* since `first` */
-	__u32 switches;  /* the GPU's count at `first` */
 	__u32 bounded;   /* how often the bound stopped it since `first` */
 	__u32 sequence;  /* of its submissions */
 	__u32 heard;     /* the agent has heard of it */
+	__u32 measured;  /* how many spans `least` is of */
 	__u32 pad;
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 };
@@ -83,11 +88,12 @@ struct span {
 struct gpu_state {
 	__u64 urgent;       /* bits of urgent processes that have work */
 	__u64 urgent_since;
+	__u64 urgent_work;  /* nanoseconds of GPU time that urgent processes have had since then */
 	__u64 ahead_then;   /* what was in flight of bounded ones at that moment */
 	__u64 due;          /* when the work of the bounded ones should be done */
-	__u64 stolen;       /* nanoseconds urgent processes have had */
+	__u64 urgent_until; /* when an urgent process last drained */
 	__u32 latest;       /* the bounded process that launched last */
-	__u32 switches;     /* how often that changed */
+	__u32 pad;
 };
 
 /* Who was stopped by us: this list cannot lag behind, since the program that stops writes it first. */

@@ -42,6 +42,7 @@ enum Command {
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
     Doctor(commands::doctor::Doctor),
+    Demo(commands::demo::Demo),
     Bench(commands::bench::Bench),
     Sim(commands::sim::Sim),
     Replay(commands::replay::Replay),
@@ -51,6 +52,11 @@ enum Command {
     Completions(commands::completions::Completions),
     #[command(hide = true)]
     Man(commands::completions::Man),
+    #[command(hide = true)]
+    Play(commands::play::Play),
+    /// Put away what a demonstration made, when it ends
+    #[command(hide = true, name = commands::demo::sweeper::COMMAND)]
+    Sweeper,
     /// What Docker asks of every plugin
     #[command(hide = true, name = "docker-cli-plugin-metadata")]
     PluginMetadata,
@@ -88,6 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
         Command::Doctor(doctor) => doctor.run(docker),
+        Command::Demo(demo) => demo.run(docker),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
         Command::Replay(replay) => replay.run(),
@@ -97,6 +104,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
         Command::Guard(guard) => guard.run(docker),
+        Command::Play(play) => play.run(),
+        Command::Sweeper => commands::demo::sweeper::run(docker),
         Command::Relay => docker::relay::run(),
         Command::PluginMetadata => commands::plugin::metadata(),
     };

@@ -1,20 +1,56 @@
-//! A stage to measure on: a simulated GPU and an agent of our own, which go when we do.
+//! A stage to measure on and to show things on: a simulated GPU and an agent of our own, which go when we do.
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use wire::agent::NodeLine;
 use wire::client;
 
 /// How long the GPU and the agent may take to be ready.
-const READY_MAX: Duration = Duration::from_secs(20);
+const READY_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A program that ends with us.
 pub(crate) struct Player(Child);
+
+/// What a stage is set with.
+pub(crate) struct Setting<'a> {
+    /// The folder of a driver's libraries; without one, a GPU is simulated.
+    pub(crate) driver: Option<&'a Path>,
+    /// Memory of the simulated GPU.
+    pub(crate) memory: &'a str,
+    /// How long after a program's start the simulated GPU's NVML lists it.
+    pub(crate) listed_after_ms: u64,
+    /// How often the agent looks.
+    pub(crate) poll_ms: u64,
+    /// The agent's policy.
+    pub(crate) policy: &'a str,
+    /// How the agent sees tasks; as well as it can, if nobody cares.
+    pub(crate) tier: Option<Tier>,
+}
+
+/// How an agent sees tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Tier {
+    Polling,
+    Probes,
+}
+
+impl Tier {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Tier::Polling => "polling",
+            Tier::Probes => "probes",
+        }
+    }
+}
 
 impl Player {
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
@@ -26,8 +62,17 @@ impl Player {
         self.0.id()
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+
     /// Asks it to end, without waiting: many end sooner together than one after another.
-    pub(crate) fn tell_to_end(&self) {
+    pub(crate) fn tell_to_end(&mut self) {
+        // Once it has been waited for, its pid may mean anybody.
+        if self.ended().is_some() {
+            return;
+        }
         let pid = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
@@ -49,47 +94,45 @@ impl Drop for Player {
     }
 }
 
-/// How the agent sees tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Tier {
-    Polling,
-    Probes,
-}
-
-impl Tier {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Tier::Polling => "polling",
-            Tier::Probes => "probes",
-        }
-    }
-}
-
 /// The stage. Fields are dropped in order: the agent, the GPU, then the folder.
 pub(crate) struct Stage {
     agent: Option<Player>,
     _gpu: Option<Player>,
     folder: Folder,
     driver: PathBuf,
-    poll_ms: u64,
-    tier: Tier,
+    /// What the agent is told to be like.
+    words: Vec<String>,
+    tier: Option<Tier>,
 }
 
 impl Stage {
-    /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
+    /// Sets up an agent that holds nobody, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Tier) -> Result<Self> {
-        let folder = Folder::new()?;
-        let (gpu, driver) = match driver {
-            Some(driver) => (None, driver.to_owned()),
-            None => {
-                let at = folder.0.join("gpu");
-                let mut simulate = leeway()?;
-                simulate.args(["gpu", "simulate", "--listed-after-ms", "0", "--memory", memory, "--dir"]);
-                (Some(Player::start(simulate.arg(&at).stdout(Stdio::null()))?), at)
-            }
-        };
-        wait_for("the driver's libraries", || driver.join("libnvidia-ml.so.1").exists())?;
-        let mut stage = Self { agent: None, _gpu: gpu, folder, driver, poll_ms, tier };
+        let tier = Some(tier);
+        let setting = Setting { driver, memory, listed_after_ms: 0, poll_ms, policy: "none", tier };
+        Self::set_in(Folder::new("leeway")?, &setting)
+    }
+
+    /// The same in a folder that is there already.
+    pub(crate) fn set_in(folder: Folder, setting: &Setting<'_>) -> Result<Self> {
+        let at = |name: &str| folder.0.join(name);
+        let mut gpu = None;
+        let driver = setting.driver.map_or_else(|| at("gpu"), Path::to_owned);
+        if setting.driver.is_none() {
+            let mut simulate = ending_with_us(&[])?;
+            simulate.args(["gpu", "simulate", "--memory", setting.memory, "--listed-after-ms"]);
+            simulate.arg(setting.listed_after_ms.to_string()).arg("--dir").arg(at("gpu"));
+            gpu = Some(Player::start(simulate.stdout(Stdio::null()))?);
+        }
+        // The program for containers is the last thing a simulated GPU puts into its folder.
+        let last = if setting.driver.is_none() { "lib/ld.so" } else { "libnvidia-ml.so.1" };
+        ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
+        let mut words = vec!["--poll-ms".to_owned(), setting.poll_ms.to_string()];
+        words.extend(["--policy".to_owned(), setting.policy.to_owned()]);
+        if setting.tier == Some(Tier::Polling) {
+            words.extend(["--probes".to_owned(), "off".to_owned()]);
+        }
+        let mut stage = Self { agent: None, _gpu: gpu, folder, driver, words, tier: setting.tier };
         stage.enter_agent()?;
         Ok(stage)
     }
@@ -97,14 +140,27 @@ impl Stage {
     /// Starts the agent, and waits until it sees the GPU, in the way that is wanted.
     pub(crate) fn enter_agent(&mut self) -> Result<()> {
         let at = |name: &str| self.folder.0.join(name);
-        let mut agent = leeway()?;
-        agent.arg("agent").arg("--driver").arg(&self.driver).args(["--poll-ms", &self.poll_ms.to_string()]);
-        agent.args(["--probes", if self.tier == Tier::Probes { "auto" } else { "off" }]);
+        // An agent of the machine has its settings in a file and in the environment: they are not meant for this one.
+        std::fs::write(at("leeway.toml"), "").context("could not write an empty configuration")?;
+        let log = File::create(at("agent.log")).context("could not make a log for the agent")?;
+        let mut agent = ending_with_us(&[])?;
+        agent.arg("agent").arg("--driver").arg(&self.driver).args(&self.words);
         agent.arg("--run-dir").arg(at("run")).arg("--state-dir").arg(at("state"));
         agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
-        self.agent = Some(Player::start(agent.stderr(Stdio::null()))?);
-        let what = format!("an agent that sees a GPU by {}", self.tier.name());
-        Ok(wait_for(&what, || self.node().is_some_and(|node| node.tier == self.tier.name()))?)
+        agent.arg("--config").arg(at("leeway.toml"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"LEEWAY_")) {
+            agent.env_remove(name);
+        }
+        let mut agent = Player::start(agent.stderr(log))?;
+        let (socket, wanted) = (self.socket(), self.tier.map(Tier::name));
+        let sees = || {
+            let tier = node_at(&socket).map(|node| node.tier).filter(|tier| tier != "none");
+            tier.is_some_and(|tier| wanted.is_none_or(|wanted| wanted == tier))
+        };
+        let what = format!("an agent that sees a GPU by {}", wanted.unwrap_or("any means"));
+        ready(&what, Some(&mut agent), sees).with_context(|| self.last_words_of_the_agent())?;
+        self.agent = Some(agent);
+        Ok(())
     }
 
     /// Ends the agent; everything else stays.
@@ -116,6 +172,22 @@ impl Stage {
         self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
+    /// What the agent said last: why it ended, where it has.
+    fn last_words_of_the_agent(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();
+        format!("the agent said last: {}", log.lines().last().unwrap_or("nothing"))
+    }
+
+    /// The folder of the GPU's libraries.
+    pub(crate) fn driver(&self) -> &Path {
+        &self.driver
+    }
+
+    /// A file of ours on the stage.
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.0.join("run/agent.sock")
     }
@@ -125,17 +197,12 @@ impl Stage {
     }
 
     pub(crate) fn node(&self) -> Option<NodeLine> {
-        client::get(&self.socket(), "/v1/node").ok()
+        node_at(&self.socket())
     }
 
     /// Whether the GPU is one of ours.
     pub(crate) fn is_simulated(&self) -> bool {
         self.driver.join(::gpu::SOCKET).exists()
-    }
-
-    /// The folder of the driver's libraries.
-    pub(crate) fn driver(&self) -> &Path {
-        &self.driver
     }
 
     /// A CUDA program on the stage's GPU.
@@ -146,13 +213,26 @@ impl Stage {
     }
 }
 
+fn node_at(socket: &Path) -> Option<NodeLine> {
+    client::get(socket, "/v1/node").ok()
+}
+
+/// This program, once more; however we end, it ends too. Ctrl-C is for us alone: we end it in good order.
+/// `options` are those of `leeway play`.
+pub(crate) fn ending_with_us(options: &[&OsStr]) -> Result<Command> {
+    let mut command = leeway()?;
+    command.args(["play", "--parent", &std::process::id().to_string()]).args(options).arg("--");
+    command.process_group(0);
+    Ok(command)
+}
+
 /// This program, once more.
 pub(crate) fn leeway() -> Result<Command> {
     Ok(Command::new(std::env::current_exe().context("could not find this program's own file")?))
 }
 
 /// Waits until something is so.
-pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > READY_MAX {
@@ -164,14 +244,31 @@ pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) -> Result<(), Failu
     Ok(())
 }
 
+/// Waits until something is so that a program brings about, and no longer than the program lives.
+fn ready(what: &str, mut player: Option<&mut Player>, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+    let mut gone = false;
+    wait_for(what, || {
+        gone = player.as_mut().is_some_and(|player| player.ended().is_some());
+        gone || is_so()
+    })?;
+    if gone {
+        return Err(Failure::new(format!("there is no hope for {what}: its program has ended")));
+    }
+    Ok(())
+}
+
 /// A folder of our own. Sockets have short names, so it is in the system's folder for such things.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("leeway-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir(&path).with_context(|| format!("could not make {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -16,7 +16,7 @@ const POLL_MS: std::ops::RangeInclusive<u64> = 1..=1000;
 /// Bounds on the time in flight that make sense: a signal and a launch take about a third of a millisecond.
 const IN_FLIGHT_US: std::ops::RangeInclusive<u64> = 500..=1_000_000;
 /// Long enough to keep the GPU busy while a process wakes, short beside a request of ten milliseconds.
-const IN_FLIGHT_US_DEFAULT: u64 = 1500;
+const IN_FLIGHT_US_DEFAULT: u64 = 1000;
 /// Programs wait for their input's copy and launch microseconds later; requests come milliseconds apart.
 const BURST_GAP_US_DEFAULT: u64 = 2000;
 /// A longer gap than a minute would make one task of a day.

@@ -8,7 +8,6 @@ use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
-use sched::scheduler::Role;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,7 +34,6 @@ pub(crate) struct Probed {
     covered: HashMap<Process, bool>,
     /// What was last ordered.
     ordered: HashMap<Process, Coverage>,
-    roles: HashMap<Process, Role>,
     /// How many launches of a process went through a gate that was shut.
     leaks: HashMap<Process, u32>,
     /// Something changed that coverage or roles depend on.
@@ -67,7 +65,6 @@ impl Probed {
         self.starts.remove(&process);
         self.covered.remove(&process);
         self.ordered.remove(&process);
-        self.roles.remove(&process);
         self.leaks.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
@@ -195,9 +192,7 @@ impl Owner {
         let gpus: Vec<GpuId> = self.scheduler.tracker().gpus().collect();
         for gpu in gpus {
             for (process, role) in self.scheduler.roles(now, gpu) {
-                if self.probed.roles.insert(process, role) != Some(role) {
-                    launches.set_role(process, gpu, role);
-                }
+                launches.set_role(process, gpu, role);
             }
         }
     }

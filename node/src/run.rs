@@ -95,9 +95,9 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let feed = Arc::new(Feed::new());
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
-    let poll = Arc::new(gpu::Poll::default());
     let exits = Exits::start(teller.clone())?;
     let launches = probes(config, &teller, &exits);
+    let poll = Arc::new(gpu::Poll::default());
     let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
     let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
     let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
@@ -107,8 +107,8 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
-        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator, paced);
-        (owner.guard, owner.cannot_hold) = (guard, cannot_hold);
+        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
+        (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
@@ -205,7 +205,6 @@ fn new_owner(
     asks: tokio::sync::mpsc::Sender<String>,
     launches: Option<Launches>,
     actuator: Actuator,
-    poll: Arc<gpu::Poll>,
 ) -> Owner {
     let table = Table::open(&config.table);
     if let Err(error) = &table {
@@ -235,7 +234,7 @@ fn new_owner(
         journal: open_journal(config),
         failures: 0,
         asks,
-        poll,
+        poll: Arc::default(),
     }
 }
 

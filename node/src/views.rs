@@ -274,7 +274,7 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
     let tracker = owner.scheduler.tracker();
     let why = |because: &Option<Reason>| {
         let words = |reason: Reason| reason.words(|id| task_name(owner, id));
-        because.map_or_else(|| "for no reason that is known".to_owned(), words)
+        because.map_or_else(|| "urgent work makes it wait".to_owned(), words)
     };
     let (what, id, at, reason) = match event {
         Event::Started { task, at } => {

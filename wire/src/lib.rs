@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bytes;
 pub mod client;
 pub mod deadlines;
+pub mod demo;
 pub mod duration;
 pub mod held;
 pub mod journal;

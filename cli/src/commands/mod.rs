@@ -18,6 +18,8 @@ pub mod completions;
 pub mod plugin;
 
 pub mod bench;
+pub mod demo;
+pub mod play;
 pub mod replay;
 pub mod sim;
 

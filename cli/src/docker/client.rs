@@ -13,9 +13,9 @@ const ANSWER_SECONDS_MAX: u64 = 120;
 
 /// A connection to one daemon.
 pub struct Client {
-    docker: Docker,
-    runtime: tokio::runtime::Runtime,
-    host: String,
+    pub(super) docker: Docker,
+    pub(super) runtime: tokio::runtime::Runtime,
+    pub(super) host: String,
 }
 
 /// Which containers to list.

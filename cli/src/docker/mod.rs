@@ -10,3 +10,4 @@ pub mod relay;
 pub mod client;
 pub mod containers;
 pub mod endpoint;
+pub mod making;

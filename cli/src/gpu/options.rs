@@ -8,10 +8,23 @@ use anyhow::Result;
 use std::path::Path;
 
 /// Where this program is in a container: a folder that is on every image's PATH.
-const PROGRAM_IN_CONTAINER: &str = "/bin/leeway";
+pub(crate) const PROGRAM_IN_CONTAINER: &str = "/bin/leeway";
 
 /// The options, in words that a shell takes as they are.
 pub(crate) fn of(folder: &Path, device: Option<usize>) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    for (source, target) in mounts(folder)? {
+        words.push("--mount".to_owned());
+        words.push(format!("type=bind,source={source},target={target},readonly"));
+    }
+    if let Some(device) = device {
+        words.extend(["--env".to_owned(), format!("CUDA_VISIBLE_DEVICES={device}")]);
+    }
+    Ok(words)
+}
+
+/// What a container must have mounted, read-only: the path here, and the path there.
+pub(crate) fn mounts(folder: &Path) -> Result<[(String, String); 4]> {
     let missing = || {
         let folder = folder.display();
         Failure::new(format!("no simulated GPU is running in {folder}"))
@@ -30,21 +43,12 @@ pub(crate) fn of(folder: &Path, device: Option<usize>) -> Result<Vec<String>> {
     })?;
     let system = Program::of_this_process()?.system;
     let library = |name: &str| (format!("{path}/{name}"), system.join(name).display().to_string());
-    let mounts = [
+    Ok([
         (path.to_owned(), ::gpu::FOLDER_IN_CONTAINER.to_owned()),
         library(CUDA.name),
         library(NVML.name),
         (format!("{path}/{PROGRAM}"), PROGRAM_IN_CONTAINER.to_owned()),
-    ];
-    let mut words = Vec::new();
-    for (source, target) in mounts {
-        words.push("--mount".to_owned());
-        words.push(format!("type=bind,source={source},target={target},readonly"));
-    }
-    if let Some(device) = device {
-        words.extend(["--env".to_owned(), format!("CUDA_VISIBLE_DEVICES={device}")]);
-    }
-    Ok(words)
+    ])
 }
 
 /// Whether neither a shell nor Docker's `--mount` sees more in it than a path.

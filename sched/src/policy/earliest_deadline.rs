@@ -37,6 +37,10 @@ impl Policy for EarliestDeadline {
         judgement
     }
 
+    fn knows_urgency(&self) -> bool {
+        true
+    }
+
     fn is_urgent(&self, _: Instant, _: &Settings, candidate: &Candidate<'_>) -> bool {
         candidate.due.is_some()
     }

@@ -55,6 +55,10 @@ impl Policy for LeastSlack {
         judgement
     }
 
+    fn knows_urgency(&self) -> bool {
+        true
+    }
+
     /// Alone it would already have too little to spare.
     fn is_urgent(&self, now: Instant, settings: &Settings, candidate: &Candidate<'_>) -> bool {
         let left = candidate.forecast.left_upper(candidate.served);

@@ -34,6 +34,11 @@ pub trait Policy {
     /// Who should wait, and why.
     fn judge(&self, scene: &Scene<'_>) -> Judgement;
 
+    /// Whether tasks without a deadline must make way the moment others launch.
+    fn knows_urgency(&self) -> bool {
+        false
+    }
+
     /// Whether a task, once it launches, leaves no time for tasks without a deadline.
     fn is_urgent(&self, _now: Instant, _settings: &Settings, _candidate: &Candidate<'_>) -> bool {
         false

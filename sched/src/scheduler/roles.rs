@@ -19,18 +19,16 @@ pub enum Role {
 }
 
 impl Scheduler {
-    /// What each process on a GPU is to the others. Only processes that may be held have a role; and while nobody is
-    /// urgent, nobody yields.
+    /// What each process on a GPU is to the others. Only processes that may be held have a role.
     pub fn roles(&self, now: Instant, gpu: GpuId) -> Vec<(Process, Role)> {
         let policy = self.policies.get(&gpu).unwrap_or(&self.policy);
         let candidates = candidates(self, now, gpu);
         let urgent: Vec<bool> =
             candidates.iter().map(|candidate| policy.is_urgent(now, &self.settings, candidate)).collect();
-        let someone_is = urgent.iter().any(|urgent| *urgent);
         let roles = candidates.iter().zip(urgent).map(|(candidate, urgent)| {
             let role = match candidate.due {
                 _ if urgent => Role::Urgent,
-                None if someone_is => Role::Yields,
+                None if policy.knows_urgency() => Role::Yields,
                 _ => Role::Plain,
             };
             (candidate.task.process, role)

@@ -1,5 +1,6 @@
 //! A cgroup with our labels, which is a container to the agent, and goes when we do.
 
+use crate::failure::Failure;
 use crate::stage::wait_for;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -14,8 +15,11 @@ impl Cgroup {
         let root = Path::new("/sys/fs/cgroup");
         let root = if root.join("freezer").is_dir() { root.join("freezer") } else { root.to_owned() };
         let folder = root.join(format!("leeway-bench-{}-{name}", std::process::id()));
-        std::fs::create_dir(&folder)
-            .with_context(|| format!("could not make the cgroup {}", folder.display()))?;
+        std::fs::create_dir(&folder).map_err(|error| {
+            Failure::new(format!("could not make the cgroup {}: {error}", folder.display())).help(
+                "try sudo; with `bench detect`, `--containers 0` measures an agent with nobody to watch",
+            )
+        })?;
         let cgroup = Self(folder);
         for (name, value) in labels {
             // Version 1 has only the trusted kind on older kernels.

@@ -79,7 +79,7 @@ impl Drop for Crowd {
                 let _ = docker(&["rmi", IMAGE]).stdout(Stdio::null()).stderr(Stdio::null()).status();
             }
             Self::Plain { players, cgroups } => {
-                players.iter().for_each(Player::tell_to_end);
+                players.iter_mut().for_each(Player::tell_to_end);
                 players.clear();
                 cgroups.clear();
             }

@@ -130,6 +130,7 @@ impl Detect {
         perform: impl FnOnce() -> Result<Vec<Truth>>,
     ) -> Result<Value> {
         let since_us = now_us();
+        let load = load();
         let meter = cost::Meter::start(stage)?;
         let truths = perform()?;
         let cpu_ratio = meter.cpu_ratio()?;
@@ -149,7 +150,7 @@ impl Detect {
             }
         }
         let mut result = compared(case, self.tier, truths.len(), starts, ends);
-        result["agent_cpu_ratio"] = json!(cpu_ratio);
+        (result["agent_cpu_ratio"], result["load_before"]) = (json!(cpu_ratio), json!(load));
         Ok(result)
     }
 
@@ -234,6 +235,12 @@ fn one(stage: &Stage) -> Result<Truth> {
 /// Sets how this thread, and what it starts, stands back for others. Who is not root stays as it is.
 fn be_nice(niceness: i32) {
     let _ = rustix::process::setpriority_process(None, niceness);
+}
+
+/// How many processes wanted a processor in the last minute: beside many others, a program waits for one between the time it writes
+/// down and the call it means, and that counts as an error of the agent's.
+pub(super) fn load() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 pub(super) fn now_us() -> i64 {

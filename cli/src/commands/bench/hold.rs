@@ -41,7 +41,7 @@ impl Hold {
         let stage = Stage::set(None, MEMORY, 5, Tier::Polling)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
-        let players: Vec<Player> =
+        let mut players: Vec<Player> =
             cgroups.iter().map(|cgroup| Player::start(&mut cgroup.inside(&work))).collect::<Result<_>>()?;
         let waiting = cgroups.len() - 1;
         for _ in 0..self.rounds {
@@ -51,7 +51,7 @@ impl Hold {
             wait_for("thawed containers", || frozen(&stage) == Some(0))?;
         }
         let results = vec![from_journal(&stage.state().join("journal"), waiting)?];
-        players.iter().for_each(|player| player.tell_to_end());
+        players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
         drop(stage);
         let report = super::report("hold", &node, results);

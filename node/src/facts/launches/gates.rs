@@ -22,7 +22,7 @@ use std::io;
 /// How long the kernel obeys without hearing from the agent.
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
-const EARLY_NS: u64 = 300_000;
+const EARLY_NS: u64 = 150_000;
 /// The highest number of a GPU that the kernel's tables have room for.
 const GPUS_MAX: u16 = 64;
 

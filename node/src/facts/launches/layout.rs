@@ -77,15 +77,19 @@ pub(super) struct Span {
     capturing: u64,
     first: u64,
     lost: u64,
-    stolen: u64,
+    done: u64,
+    latest: u64,
+    ahead: u64,
     pub(super) estimate: u64,
+    least: u64,
+    launched: u64,
     stands: u64,
     memory: u64,
     launches: u32,
-    switches: u32,
     bounded: u32,
     sequence: u32,
     heard: u32,
+    measured: u32,
     pad: u32,
     last: [u32; STREAM_BITS],
 }
@@ -97,15 +101,19 @@ impl Span {
         capturing: 0,
         first: 0,
         lost: 0,
-        stolen: 0,
+        done: 0,
+        latest: 0,
+        ahead: 0,
         estimate: 0,
+        least: 0,
+        launched: 0,
         stands: 0,
         memory: 0,
         launches: 0,
-        switches: 0,
         bounded: 0,
         sequence: 0,
         heard: 0,
+        measured: 0,
         pad: 0,
         last: [0; STREAM_BITS],
     };
@@ -117,11 +125,12 @@ impl Span {
 pub(super) struct GpuState {
     pub(super) urgent: u64,
     urgent_since: u64,
+    urgent_work: u64,
     ahead_then: u64,
     due: u64,
-    stolen: u64,
+    urgent_until: u64,
     latest: u32,
-    switches: u32,
+    pad: u32,
 }
 
 /// Who was stopped by a probe.
@@ -200,6 +209,6 @@ mod tests {
         assert_eq!(sizes("SPANS"), (4, size(size_of::<Span>())));
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
-        assert_eq!(size_of::<Span>(), 8 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 12 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
     }
 }
