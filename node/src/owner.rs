@@ -358,8 +358,12 @@ impl Owner {
             for action in actions {
                 let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
                 if let Some(task) = self.scheduler.tracker().task(task).copied() {
+                    // Who is let go may stand again before we hear that it was let go: that is no old news. So a release counts
+                    // from before the deed, and a hold from after it.
+                    let before = clock::now();
                     let happened = self.actuator.act(action, &task);
-                    self.note(clock::now(), happened);
+                    let is_release = matches!(action, sched::Action::Release { .. });
+                    self.note(if is_release { before } else { clock::now() }, happened);
                 }
             }
         }

@@ -154,8 +154,10 @@ impl Gates {
             // The bound lets it go by itself, within milliseconds.
             Some(Stand::Bound(_)) => Ok(()),
             Some(Stand::Launch) => {
+                // Before the deed: it may stand again before we look at the clock.
+                let now = ns_now();
                 self.resume(process.pid)?;
-                self.outbox.push((ns_now(), process, Work::Submitted));
+                self.outbox.push((now, process, Work::Submitted));
                 Ok(())
             }
             _ => self.resume(process.pid),
