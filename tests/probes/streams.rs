@@ -2,6 +2,7 @@
 
 use crate::daemon::{leeway_program, output, shared, stdout};
 use crate::errors::{ERROR_S_MAX, alone};
+use crate::program::IN_CONTAINER;
 use crate::scene::{Scene, eventually, seconds};
 use gpu::FOLDER_IN_CONTAINER;
 use serde_json::Value;
@@ -16,6 +17,7 @@ fn requests_with_graphs_streams_and_threads_are_one_task_each() {
     let program = std::env::current_exe().expect("this program");
     assert_ne!(program, Path::new(leeway_program()));
     let mount = format!("type=bind,source={},target=/program,readonly", program.display());
+    let set = format!("{IN_CONTAINER}=1");
     let loader = format!("{FOLDER_IN_CONTAINER}/lib/ld.so");
     let libraries = format!("{FOLDER_IN_CONTAINER}/lib");
     let words = [
@@ -23,12 +25,12 @@ fn requests_with_graphs_streams_and_threads_are_one_task_each() {
         "--library-path",
         &libraries,
         "/program",
-        "--ignored",
         "--nocapture",
         "--exact",
         "program::uses_streams_events_graphs_and_threads",
     ];
-    scene.start(0, &["--name", &name, "-dl", "60s", "--task", "burst", "--mount", &mount], &words);
+    let options = ["--name", &name, "-dl", "60s", "--task", "burst", "--mount", &mount, "--env", &set];
+    scene.start(0, &options, &words);
     output(&mut scene.daemon.docker(["wait", &name]));
     let printed = stdout(&output(&mut scene.daemon.docker(["logs", &name])));
     let requests: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

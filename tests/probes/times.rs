@@ -6,7 +6,7 @@ use crate::scene::{Scene, seconds};
 use serde_json::Value;
 
 /// How many programs, one after another in one container.
-const PROGRAMS: usize = 60;
+const PROGRAMS: usize = 40;
 
 /// Runs programs in one container; each one's own record, and its task.
 fn programs(scene: &Scene, mode: &str, words: &str) -> Vec<(Value, Value)> {
@@ -14,6 +14,7 @@ fn programs(scene: &Scene, mode: &str, words: &str) -> Vec<(Value, Value)> {
     let script = format!("for n in $(seq {PROGRAMS}); do leeway work {words} --json; done");
     scene.start(0, &["--name", &name, "-dl", "60s", "--task", mode], &["sh", "-c", &script]);
     let (printed, _) = scene.outcome(&name);
+    assert_eq!(printed.len(), PROGRAMS);
     let mut tasks = scene.finished(&name, PROGRAMS);
     tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
     scene.remove(&name);
