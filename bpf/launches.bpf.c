@@ -26,6 +26,7 @@
 #define BLOCKS_MAX 262144
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
+#define STRAGGLE_NS 10000000
 /* Spans of which the shortest launch is taken. */
 #define MEASURED_MAX 8
 /* Longer ends of spans are not told apart, so that nothing overflows. */
@@ -188,12 +189,25 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 	gpu->due = start + span->estimate + span->estimate / 32;
 }
 
+/* A process that stands and calls the driver all the same was let go by somebody else. Its other threads may be on their way into a call
+ * as the first is stopped; later than that, only a process that runs can call. */
+static __always_inline void notice_leak(struct orders *orders, __u32 pid, __u64 now)
+{
+	struct standing *standing;
+	if (!(orders->flags & SHUT_LAUNCHES))
+		return;
+	standing = bpf_map_lookup_elem(&STANDING, &pid);
+	if (standing && (standing->thread == (__u32)bpf_get_current_pid_tgid() || now > standing->since + STRAGGLE_NS))
+		tell(now, pid, SAW_LEAK, 0);
+}
+
 /* A launch that was stopped happened when its process was let go; of that the agent wrote down when. */
 static __always_inline void settle(struct span *span, struct gpu_state *gpu, struct orders *orders, __u32 pid, __u64 now)
 {
 	__u64 *resumed, at;
 	if (!span->stands)
 		return;
+	notice_leak(orders, pid, now);
 	resumed = bpf_map_lookup_elem(&RESUMED, &pid);
 	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
 	span->stands = 0;
@@ -253,7 +267,7 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
 {
-	struct standing standing = {.since = now, .why = kind};
+	struct standing standing = {.since = now, .why = kind, .thread = (__u32)bpf_get_current_pid_tgid()};
 	bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY);
 	if (kind != SAW_STAND_ALLOCATION)
 		span->stands = now;
@@ -318,8 +332,6 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		return 0;
 	if (!span->pending)
 		begin(span, now);
-	if (span->stands && (orders->flags & SHUT_LAUNCHES) && bpf_map_lookup_elem(&STANDING, &pid))
-		tell(now, pid, SAW_LEAK, 0);
 	settle(span, gpu, orders, pid, now);
 	kind = verdict(span, orders, gpu, gpu_orders, now, &until);
 	submit(span, bit);

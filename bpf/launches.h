@@ -99,8 +99,8 @@ struct gpu_state {
 /* Who was stopped by us: this list cannot lag behind, since the program that stops writes it first. */
 struct standing {
 	__u64 since;
-	__u32 why; /* an event's kind */
-	__u32 pad;
+	__u32 why;    /* an event's kind */
+	__u32 thread; /* which of its threads was about to launch */
 };
 
 /* What the agent hears. */

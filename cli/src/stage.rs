@@ -32,10 +32,26 @@ pub(crate) struct Setting<'a> {
     pub(crate) poll_ms: u64,
     /// The agent's policy.
     pub(crate) policy: &'a str,
-    /// Whether the agent sees launches by probes, where it can.
-    pub(crate) probes: bool,
     /// Where the agent writes what it holds; a folder of the stage's own if not given.
     pub(crate) run_dir: Option<&'a Path>,
+    /// How the agent sees tasks; as well as it can, if nobody cares.
+    pub(crate) tier: Option<Tier>,
+}
+
+/// How an agent sees tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Tier {
+    Polling,
+    Probes,
+}
+
+impl Tier {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Tier::Polling => "polling",
+            Tier::Probes => "probes",
+        }
+    }
 }
 
 impl Player {
@@ -82,24 +98,22 @@ impl Drop for Player {
 
 /// The stage. Fields are dropped in order: the agent, the GPU, then the folder.
 pub(crate) struct Stage {
-    pub(crate) agent: Player,
+    agent: Option<Player>,
     _gpu: Option<Player>,
     folder: Folder,
     driver: PathBuf,
+    /// What the agent is told to be like.
+    words: Vec<String>,
+    run_dir: PathBuf,
+    tier: Option<Tier>,
 }
 
 impl Stage {
-    /// Sets up an agent, and with no driver given a simulated GPU that NVML lists programs on at once.
-    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64) -> Result<Self> {
-        let setting = Setting {
-            driver,
-            memory,
-            listed_after_ms: 0,
-            poll_ms,
-            policy: "none",
-            probes: true,
-            run_dir: None,
-        };
+    /// Sets up an agent that holds nobody, and with no driver given a simulated GPU that NVML lists programs on at once.
+    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Tier) -> Result<Self> {
+        let tier = Some(tier);
+        let setting =
+            Setting { driver, memory, listed_after_ms: 0, poll_ms, policy: "none", tier, run_dir: None };
         Self::set_in(Folder::new("leeway")?, &setting)
     }
 
@@ -117,26 +131,50 @@ impl Stage {
         // The program for containers is the last thing a simulated GPU puts into its folder.
         let last = if setting.driver.is_none() { "lib/ld.so" } else { "libnvidia-ml.so.1" };
         ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
+        let mut words = vec!["--poll-ms".to_owned(), setting.poll_ms.to_string()];
+        words.extend(["--policy".to_owned(), setting.policy.to_owned()]);
+        if setting.tier == Some(Tier::Polling) {
+            words.extend(["--probes".to_owned(), "off".to_owned()]);
+        }
+        let run_dir = setting.run_dir.map_or_else(|| at("run"), Path::to_owned);
+        let mut stage = Self { agent: None, _gpu: gpu, folder, driver, words, run_dir, tier: setting.tier };
+        stage.enter_agent()?;
+        Ok(stage)
+    }
+
+    /// Starts the agent, and waits until it sees the GPU, in the way that is wanted.
+    pub(crate) fn enter_agent(&mut self) -> Result<()> {
+        let at = |name: &str| self.folder.0.join(name);
         // An agent of the machine has its settings in a file and in the environment: they are not meant for this one.
         std::fs::write(at("leeway.toml"), "").context("could not write an empty configuration")?;
         let log = File::create(at("agent.log")).context("could not make a log for the agent")?;
         let mut agent = ending_with_us(&[])?;
-        agent.arg("agent").arg("--driver").arg(&driver).args(["--poll-ms", &setting.poll_ms.to_string()]);
-        let run_dir = setting.run_dir.map_or_else(|| at("run"), Path::to_owned);
-        agent.arg("--run-dir").arg(run_dir).arg("--state-dir").arg(at("state"));
+        agent.arg("agent").arg("--driver").arg(&self.driver).args(&self.words);
+        agent.arg("--run-dir").arg(&self.run_dir).arg("--state-dir").arg(at("state"));
         agent.arg("--table").arg(at("table")).arg("--socket").arg(at("run/agent.sock"));
-        agent.arg("--config").arg(at("leeway.toml")).args(["--policy", setting.policy]);
-        agent.args(["--probes", if setting.probes { "auto" } else { "off" }]);
+        agent.arg("--config").arg(at("leeway.toml"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"LEEWAY_")) {
             agent.env_remove(name);
         }
-        let agent = Player::start(agent.stderr(log))?;
-        let mut stage = Self { agent, _gpu: gpu, folder, driver };
-        let socket = stage.socket();
-        let sees = || node_at(&socket).is_some_and(|node| node.tier != "none");
-        ready("an agent that sees a GPU", Some(&mut stage.agent), sees)
-            .with_context(|| stage.last_words_of_the_agent())?;
-        Ok(stage)
+        let mut agent = Player::start(agent.stderr(log))?;
+        let (socket, wanted) = (self.socket(), self.tier.map(Tier::name));
+        let sees = || {
+            let tier = node_at(&socket).map(|node| node.tier).filter(|tier| tier != "none");
+            tier.is_some_and(|tier| wanted.is_none_or(|wanted| wanted == tier))
+        };
+        let what = format!("an agent that sees a GPU by {}", wanted.unwrap_or("any means"));
+        ready(&what, Some(&mut agent), sees).with_context(|| self.last_words_of_the_agent())?;
+        self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Ends the agent; everything else stays.
+    pub(crate) fn leave_agent(&mut self) {
+        self.agent = None;
+    }
+
+    pub(crate) fn agent_pid(&self) -> Result<u32, Failure> {
+        self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
     /// What the agent said last: why it ended, where it has.

@@ -20,7 +20,7 @@ const IN_FLIGHT_US_DEFAULT: u64 = 1000;
 /// Programs wait for their input's copy and launch microseconds later; requests come milliseconds apart.
 const BURST_GAP_US_DEFAULT: u64 = 2000;
 /// A longer gap than a minute would make one task of a day.
-const BURST_GAP_US_MAX: u64 = 60_000_000;
+const BURST_GAP_US: std::ops::RangeInclusive<u64> = 0..=60_000_000;
 /// How different a key may be from the one that is suggested.
 const SUGGESTED_DISTANCE_MAX: usize = 4;
 
@@ -179,48 +179,14 @@ impl Layer {
     /// This layer, with what it leaves open filled from another, and that from the defaults.
     pub fn over(self, below: Layer) -> Result<Config, Wrong> {
         let run_dir = self.run_dir.or(below.run_dir).unwrap_or_else(|| PathBuf::from("/run/leeway"));
-        let policy = self.policy.or(below.policy).unwrap_or_else(|| "least-slack".to_owned());
-        if !sched::policy::NAMES.contains(&policy.as_str()) {
-            let names = sched::policy::NAMES.join(", ");
-            return Err(Wrong::Value(format!("'{policy}' is not a policy: accepted are {names}")));
-        }
-        let manage = self.manage.or(below.manage).unwrap_or_else(|| "labelled".to_owned());
-        let manage_all = match manage.as_str() {
-            "labelled" => false,
-            "all" => true,
-            _ => {
-                let wrong = format!("manage = '{manage}' is not known: accepted are labelled, all");
-                return Err(Wrong::Value(wrong));
-            }
-        };
-        let poll_ms = self.poll_ms.or(below.poll_ms).unwrap_or(5);
-        if !POLL_MS.contains(&poll_ms) {
-            let (least, most) = (POLL_MS.start(), POLL_MS.end());
-            let wrong = format!("poll_ms = {poll_ms} is out of range: accepted are {least} to {most}");
-            return Err(Wrong::Value(wrong));
-        }
-        let probes = match self.probes.or(below.probes).as_deref() {
-            None | Some("auto") => true,
-            Some("off") => false,
-            Some(other) => {
-                let wrong = format!("probes = '{other}' is not known: accepted are auto, off");
-                return Err(Wrong::Value(wrong));
-            }
-        };
-        let in_flight_us = self.in_flight_us.or(below.in_flight_us).unwrap_or(IN_FLIGHT_US_DEFAULT);
-        if !IN_FLIGHT_US.contains(&in_flight_us) {
-            let (least, most) = (IN_FLIGHT_US.start(), IN_FLIGHT_US.end());
-            let wrong =
-                format!("in_flight_us = {in_flight_us} is out of range: accepted are {least} to {most}");
-            return Err(Wrong::Value(wrong));
-        }
-        let burst_gap_us = self.burst_gap_us.or(below.burst_gap_us).unwrap_or(BURST_GAP_US_DEFAULT);
-        if burst_gap_us > BURST_GAP_US_MAX {
-            let wrong = format!(
-                "burst_gap_us = {burst_gap_us} is out of range: accepted are 0 to {BURST_GAP_US_MAX}"
-            );
-            return Err(Wrong::Value(wrong));
-        }
+        let policy = known_policy(self.policy.or(below.policy))?;
+        let manage_all = one_of("manage", self.manage.or(below.manage), ["labelled", "all"])? == "all";
+        let probes = one_of("probes", self.probes.or(below.probes), ["auto", "off"])? == "auto";
+        let poll_ms = in_range("poll_ms", self.poll_ms.or(below.poll_ms), 5, POLL_MS)?;
+        let in_flight_us = self.in_flight_us.or(below.in_flight_us);
+        let in_flight_us = in_range("in_flight_us", in_flight_us, IN_FLIGHT_US_DEFAULT, IN_FLIGHT_US)?;
+        let burst_gap_us = self.burst_gap_us.or(below.burst_gap_us);
+        let burst_gap_us = in_range("burst_gap_us", burst_gap_us, BURST_GAP_US_DEFAULT, BURST_GAP_US)?;
         let http = self.http.or(below.http);
         if let Some(address) = http.filter(|address| !address.ip().is_loopback()) {
             let wrong = format!("http = '{address}' is not on loopback: anybody who reaches it could ask it");
@@ -247,6 +213,34 @@ impl Layer {
             },
         })
     }
+}
+
+fn known_policy(name: Option<String>) -> Result<String, Wrong> {
+    let name = name.unwrap_or_else(|| "least-slack".to_owned());
+    if sched::policy::NAMES.contains(&name.as_str()) {
+        return Ok(name);
+    }
+    let names = sched::policy::NAMES.join(", ");
+    Err(Wrong::Value(format!("'{name}' is not a policy: accepted are {names}")))
+}
+
+/// One of two words, of which the first is the default.
+fn one_of(key: &str, given: Option<String>, accepted: [&'static str; 2]) -> Result<&'static str, Wrong> {
+    let Some(given) = given else { return Ok(accepted[0]) };
+    let wrong = || format!("{key} = '{given}' is not known: accepted are {}", accepted.join(", "));
+    accepted.into_iter().find(|word| *word == given).ok_or_else(|| Wrong::Value(wrong()))
+}
+
+fn in_range(
+    key: &str,
+    given: Option<u64>,
+    otherwise: u64,
+    accepted: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Wrong> {
+    let value = given.unwrap_or(otherwise);
+    let (least, most) = (accepted.start(), accepted.end());
+    let wrong = || format!("{key} = {value} is out of range: accepted are {least} to {most}");
+    accepted.contains(&value).then_some(value).ok_or_else(|| Wrong::Value(wrong()))
 }
 
 fn check_keys<'a>(

@@ -5,13 +5,17 @@
 
 use crate::clock;
 use crate::facts::Home;
-use crate::facts::launches::{Coverage, Launches, Work};
+use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
+use crate::views;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
 use std::collections::{BTreeMap, HashMap};
 
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
+
+/// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
+const LEAKS_MAX: u32 = 2;
 
 /// A process that was seen to start.
 struct Start {
@@ -30,6 +34,8 @@ pub(crate) struct Probed {
     covered: HashMap<Process, bool>,
     /// What was last ordered.
     ordered: HashMap<Process, Coverage>,
+    /// How many launches of a process went through a gate that was shut.
+    leaks: HashMap<Process, u32>,
     /// Something changed that coverage or roles depend on.
     pub(crate) stale: bool,
 }
@@ -59,6 +65,7 @@ impl Probed {
         self.starts.remove(&process);
         self.covered.remove(&process);
         self.ordered.remove(&process);
+        self.leaks.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
             launches.forget(process);
@@ -67,15 +74,30 @@ impl Probed {
 }
 
 impl Owner {
+    /// What probes say.
+    pub(crate) fn on_probes(&mut self, at: Instant, seen: Seen) {
+        match seen {
+            Seen::Init(process, home) => self.on_init(at, process, home),
+            Seen::Context(process) => self.on_context(process),
+            Seen::Covered(process, fresh) => self.on_covered(process, fresh),
+            Seen::Work(process, work) => self.on_work(at, process, work),
+            Seen::Beat => {
+                if let Some(launches) = &self.probed.launches {
+                    launches.beat();
+                }
+            }
+        }
+    }
+
     /// A process called the driver for the first time.
-    pub(crate) fn on_init(&mut self, at: Instant, process: Process, home: Home) {
+    fn on_init(&mut self, at: Instant, process: Process, home: Home) {
         let container = self.at_home(at, home);
         self.probed.starts.insert(process, Start { at, container, early: Vec::new() });
         self.probed.stale = true;
     }
 
     /// A process has a context. With one GPU there is no doubt where; with several NVML says so, before its first launch.
-    pub(crate) fn on_context(&mut self, process: Process) {
+    fn on_context(&mut self, process: Process) {
         let mut gpus = self.gpus.keys();
         if let (Some(&gpu), None, Some(start)) = (gpus.next(), gpus.next(), self.probed.starts.get(&process))
         {
@@ -107,7 +129,7 @@ impl Owner {
     }
 
     /// Probes are in place. A process that was there before them may have work on the GPU: its next call will tell.
-    pub(crate) fn on_covered(&mut self, process: Process, fresh: bool) {
+    fn on_covered(&mut self, process: Process, fresh: bool) {
         let was = self.probed.covered.insert(process, fresh);
         let fresh = fresh || was == Some(true);
         self.probed.covered.insert(process, fresh);
@@ -123,7 +145,7 @@ impl Owner {
     }
 
     /// What a process's probes saw. On which of several GPUs cannot be told from outside, so it counts for each.
-    pub(crate) fn on_work(&mut self, at: Instant, process: Process, work: Work) {
+    fn on_work(&mut self, at: Instant, process: Process, work: Work) {
         let places = self.places_of(process);
         if places.is_empty() {
             let start = self.probed.starts.get_mut(&process).filter(|start| start.early.len() < EARLY_MAX);
@@ -213,5 +235,15 @@ impl Owner {
     /// A tenant can resume itself. One launch got through; the next was stopped again.
     fn on_leak(&mut self, at: Instant, process: Process, gpu: GpuId) {
         self.learn(at, Fact::Submitted { process, gpu });
+        let leaks = self.probed.leaks.entry(process).or_default();
+        *leaks += 1;
+        let leaks = *leaks;
+        if let Some((at_us, line)) = views::leak(self, at, (process, gpu), leaks, leaks >= LEAKS_MAX) {
+            self.feed.tell(at_us, line);
+        }
+        if leaks == LEAKS_MAX {
+            let happened = self.actuator.distrust(process);
+            self.note(at, happened);
+        }
     }
 }

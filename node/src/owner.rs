@@ -158,15 +158,7 @@ impl Owner {
                 let container = self.at_home(at, home);
                 self.on_gpu(at, process, gpu, container, approximate);
             }
-            Told::Init(process, home) => self.on_init(at, process, home),
-            Told::Context(process) => self.on_context(process),
-            Told::Covered(process, fresh) => self.on_covered(process, fresh),
-            Told::Work(process, work) => self.on_work(at, process, work),
-            Told::Beat => {
-                if let Some(launches) = &self.probed.launches {
-                    launches.beat();
-                }
-            }
+            Told::Probes(seen) => self.on_probes(at, seen),
             Told::ProcessGone(process) => {
                 self.learn(at, Fact::ProcessGone(process));
                 self.probed.forget(process);
@@ -372,8 +364,12 @@ impl Owner {
             for action in actions {
                 let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
                 if let Some(task) = self.scheduler.tracker().task(task).copied() {
+                    // Who is let go may stand again before we hear that it was let go: that is no old news. So a release counts
+                    // from before the deed, and a hold from after it.
+                    let before = clock::now();
                     let happened = self.actuator.act(action, &task);
-                    self.note(clock::now(), happened);
+                    let is_release = matches!(action, sched::Action::Release { .. });
+                    self.note(if is_release { before } else { clock::now() }, happened);
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::owner::Owner;
 use crate::terms;
 use sched::node::{Float, report, residents};
 use sched::task::Grip;
-use sched::{ContainerId, Event, Finished, Instant, Reason, Span, Task, TaskId};
+use sched::{ContainerId, Event, Finished, GpuId, Instant, Process, Reason, Span, Task, TaskId};
 use tokio::sync::oneshot::Sender;
 use wire::agent::{
     ContainerLine, EventLine, ExplainLine, GpuLine, GpuPolicy, Live, NodeLine, PolicyLine, State, TaskLine,
@@ -239,6 +239,32 @@ pub(crate) fn container_event(
         reason: reason.unwrap_or_else(|| "no task of it is held any more".to_owned()),
         pid: None,
         gpu: None,
+    };
+    Some((at_us, line))
+}
+
+/// A launch went through a gate that was shut.
+pub(crate) fn leak(
+    owner: &Owner,
+    at: Instant,
+    (process, gpu): (Process, GpuId),
+    leaks: u32,
+    frozen_from_now_on: bool,
+) -> Option<(i64, EventLine)> {
+    let task = owner.scheduler.tracker().tasks_on(gpu).find(|task| task.process == process)?;
+    let known = owner.registry.get(task.container?)?;
+    let times = if leaks == 1 { "time" } else { "times" };
+    let then = if frozen_from_now_on { "; its container is frozen from now on" } else { "" };
+    let at_us = clock::wall_us(at);
+    let line = EventLine {
+        time: clock::rfc3339(at_us),
+        event: "leaked".to_owned(),
+        container: Some(known.id.clone()),
+        name: Some(known.name.clone()),
+        node: owner.node.clone(),
+        reason: format!("somebody else resumed it at its gate, {leaks} {times} so far{then}"),
+        pid: Some(process.pid),
+        gpu: Some(gpu.0),
     };
     Some((at_us, line))
 }

@@ -6,6 +6,9 @@ mod daemon;
 
 mod scene;
 
+/// These are about polling, which every machine can do; `tests/probes` is about the other way.
+const CONFIG: &str = "probes = \"off\"\n";
+
 mod cost;
 mod faults;
 mod forks;

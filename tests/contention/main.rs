@@ -10,6 +10,9 @@ mod scene;
 
 mod stand;
 
+/// These are about freezing, which every process can be held by; `tests/probes` is about the launch gate.
+const CONFIG: &str = "probes = \"off\"\n";
+
 mod faults;
 mod living;
 mod order;

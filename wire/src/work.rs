@@ -45,6 +45,10 @@ pub struct WorkReport {
 pub struct WorkRequest {
     /// Just before its input is copied.
     pub start: Moment,
+    /// Just before its kernel is launched.
+    pub launch: Moment,
+    /// That call has returned.
+    pub launched: Moment,
     /// Its kernel is done.
     pub end: Moment,
 }

@@ -1,9 +1,12 @@
 //! `leeway bench`: measurements that anybody can repeat.
 
+mod cgroup;
 mod cost;
 mod crowd;
 mod detect;
 mod hold;
+mod launches;
+mod requests;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -21,6 +24,7 @@ pub struct Bench {
 enum Which {
     Detect(detect::Detect),
     Hold(hold::Hold),
+    Launches(launches::Launches),
 }
 
 impl Bench {
@@ -28,6 +32,7 @@ impl Bench {
         match self.which {
             Which::Detect(detect) => detect.run(),
             Which::Hold(hold) => hold.run(),
+            Which::Launches(launches) => launches.run(),
         }
     }
 }

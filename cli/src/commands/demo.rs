@@ -81,7 +81,7 @@ impl Demo {
             listed_after_ms: LISTED_AFTER_MS,
             poll_ms: POLL_MS,
             policy: POLICY,
-            probes: true,
+            tier: None,
             run_dir: None,
         };
         let stage = Stage::set_in(folder, &setting)?;

@@ -44,13 +44,16 @@ enum What {
         /// How long after each request the next arrives
         #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
         every: Duration,
+        /// How long after the program's start the first arrives
+        #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+        after: Option<Duration>,
         #[command(flatten)]
         on: On,
     },
     /// Run kernel after kernel, several queued ahead
     Batch {
-        /// How long each kernel runs, in microseconds
-        #[arg(long, value_name = "US", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=KERNEL_US_MAX))]
+        /// How long each kernel runs, in microseconds; 0: as short as there are
+        #[arg(long, value_name = "US", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=KERNEL_US_MAX))]
         kernel_us: u64,
         /// How many are queued before the program waits for them
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -58,6 +61,12 @@ enum What {
         /// How long to go on
         #[arg(long = "for", value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
         span: Duration,
+        /// How many kernels to run, however long that takes
+        #[arg(long, value_name = "COUNT", conflicts_with = "span", value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+        /// How long to do nothing before the first
+        #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+        after: Option<Duration>,
         #[command(flatten)]
         on: On,
     },
@@ -124,12 +133,16 @@ impl What {
             Self::Matmul { n, repeat, on } => {
                 on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
             }
-            Self::Serve { requests, kernel_us, every, on } => on
-                .open()
-                .and_then(|(device, phases)| work::serve::run(device, phases, requests, kernel_us, every)),
-            Self::Batch { kernel_us, depth, span, on } => on
-                .open()
-                .and_then(|(device, phases)| work::batch::run(device, phases, kernel_us, depth, span)),
+            Self::Serve { requests, kernel_us, every, after, on } => {
+                let serve =
+                    work::serve::Serve { requests, kernel_us, every, after: after.unwrap_or_default() };
+                on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
+            }
+            Self::Batch { kernel_us, depth, span, count, after, on } => {
+                let until = count.map_or(work::batch::Until::Elapsed(span), work::batch::Until::Count);
+                let batch = work::batch::Batch { kernel_us, depth, until, after: after.unwrap_or_default() };
+                on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
+            }
             Self::Hold { memory, span, on } => {
                 on.open().and_then(|(device, phases)| work::hold::run(device, phases, memory, span))
             }

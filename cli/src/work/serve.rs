@@ -9,28 +9,35 @@ use wire::work::{Moment, WorkReport, WorkRequest};
 /// What a request brings: a few numbers.
 const INPUT: [f32; 1_024] = [1.0; 1_024];
 
+/// What arrives.
+pub(crate) struct Serve {
+    pub(crate) requests: u64,
+    /// How long each one's kernel takes.
+    pub(crate) kernel_us: u64,
+    /// How long after each the next arrives.
+    pub(crate) every: Duration,
+    /// How long after the start the first does.
+    pub(crate) after: Duration,
+}
+
 /// Serves requests that arrive at fixed times, one after another: a late one does not delay the arrival of the next.
-pub(crate) fn run(
-    device: Device,
-    mut phases: Phases,
-    requests: u64,
-    kernel_us: u64,
-    every: Duration,
-) -> Result<WorkReport> {
+pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<WorkReport> {
     let memory = device.allocate(size_of_val(&INPUT) as u64)?;
     phases.allocated();
-    let spin = device.spin(kernel_us)?;
+    let spin = device.spin(serve.kernel_us)?;
     phases.input();
-    let mut arrival = Instant::now();
-    for _ in 0..requests {
+    let mut arrival = Instant::now() + serve.after;
+    for _ in 0..serve.requests {
         std::thread::sleep(arrival.saturating_duration_since(Instant::now()));
         let start = Moment::now();
         device.copy_in(memory, 0, &INPUT)?;
+        let launch = Moment::now();
         spin.launch(memory)?;
+        let launched = Moment::now();
         device.finish()?;
-        phases.requests.push(WorkRequest { start, end: Moment::now() });
+        phases.requests.push(WorkRequest { start, launch, launched, end: Moment::now() });
         phases.kernels += 1;
-        arrival += every;
+        arrival += serve.every;
     }
     phases.kernel();
     phases.output();

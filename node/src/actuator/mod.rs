@@ -22,13 +22,12 @@ pub use shell::is_under_a_shell;
 
 use crate::facts::Teller;
 use crate::run::Connect;
-use freezer::Freezer;
 use hands::{Hands, Order};
 use held::Held;
 use place::{Asked, Place, Way};
 use sched::task::Gate;
 use sched::{Action, ContainerId, Fact, GpuId, Outcome, Process, RequestId, Task};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -65,6 +64,8 @@ pub(crate) struct Actuator {
     pub(crate) guarded: bool,
     places: BTreeMap<ContainerId, Place>,
     homes: HashMap<Process, ContainerId>,
+    /// Who does not stay at its gate.
+    distrusted: HashSet<Process>,
     orders: u64,
 }
 
@@ -87,6 +88,7 @@ impl Actuator {
             guarded: false,
             places: BTreeMap::new(),
             homes: HashMap::new(),
+            distrusted: HashSet::new(),
             orders: 0,
         })
     }
@@ -123,6 +125,7 @@ impl Actuator {
 
     /// A process exited.
     pub(crate) fn part(&mut self, process: Process) -> Vec<Happened> {
+        self.distrusted.remove(&process);
         let Some(container) = self.homes.remove(&process) else { return Vec::new() };
         let Some(place) = self.places.get_mut(&container) else { return Vec::new() };
         place.members.retain(|(member, _), _| *member != process);
@@ -169,19 +172,22 @@ impl Actuator {
         if !guarded || place.hands_off || place.theirs {
             return failed;
         }
-        let at_gate = matches!(place.members.get(&key), Some(Some(Way::Gate(_))));
-        let way = if covered || at_gate { Way::Gate(gate) } else { Way::Freeze(gate) };
-        if !(covered || at_gate) && place.freezer.is_none() {
-            place.freezer = Freezer::of(key.0.pid, &place.id);
-            if place.freezer.is_none() {
-                return failed;
-            }
+        let held_as = place.members.get(&key).copied().flatten();
+        let way = match held_as {
+            Some(Way::Gate(_)) => Way::Gate(gate),
+            Some(Way::Both(_)) => Way::Both(gate),
+            None if covered && self.distrusted.contains(&key.0) => Way::Both(gate),
+            None if covered => Way::Gate(gate),
+            Some(Way::Freeze(_)) | None => Way::Freeze(gate),
+        };
+        if way.freezes() && !place.finds_its_freezer(key.0) {
+            return failed;
         }
         place.members.insert(key, Some(way));
         if !self.write_down() {
             return self.take_back(request, container, key);
         }
-        if matches!(way, Way::Freeze(_)) {
+        if way == Way::Freeze(gate) {
             return self.settle(container, Some((request, Outcome::Held)));
         }
         match self.set_process_gate(container, key.0) {
@@ -197,30 +203,51 @@ impl Actuator {
         }
     }
 
-    /// A process's launches are seen from now on. If it was frozen for want of a gate, it is held at its gate instead, and goes on
-    /// to it: frozen, it would never come to say how much memory it needs.
+    /// A process's launches are seen from now on. One that was frozen for want of that is held at its gate instead, and goes on until there.
     pub(crate) fn covered(&mut self, process: Process) -> Vec<Happened> {
         let covers = self.gate.as_ref().is_some_and(|gate| gate.covers(process));
-        let container = self.homes.get(&process).copied().filter(|_| covers);
-        let Some(place) = container.and_then(|container| self.places.get_mut(&container)) else {
+        let trusted = covers && !self.distrusted.contains(&process);
+        let container = self.homes.get(&process).copied().filter(|_| trusted);
+        let Some(container) = container.filter(|container| self.swap_ways(*container, process, true)) else {
             return Vec::new();
         };
-        let mut changed = false;
-        for (_, way) in place.members.iter_mut().filter(|(key, _)| key.0 == process) {
-            if let Some(Way::Freeze(gate)) = *way {
-                *way = Some(Way::Gate(gate));
-                changed = true;
-            }
+        if !self.write_down() || self.set_process_gate(container, process).is_err() {
+            self.swap_ways(container, process, false);
+            self.write_down();
+            return Vec::new();
         }
-        let Some(container) = container.filter(|_| changed) else { return Vec::new() };
-        self.write_down();
-        match self.set_process_gate(container, process) {
-            Ok(()) => self.settle(container, None),
-            Err(error) => {
-                eprintln!("warning: could not shut the gate of process {}: {error}", process.pid);
-                self.let_go(|number, _| number == container)
-            }
+        self.settle(container, None)
+    }
+
+    /// From frozen to the gate, or back. Whether any task of the process is held in the one way.
+    fn swap_ways(&mut self, container: ContainerId, process: Process, to_gate: bool) -> bool {
+        let Some(place) = self.places.get_mut(&container) else { return false };
+        let mut swapped = false;
+        for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
+            let other = match *way {
+                Some(Way::Freeze(gate)) if to_gate => Way::Gate(gate),
+                Some(Way::Gate(gate)) if !to_gate => Way::Freeze(gate),
+                _ => continue,
+            };
+            *way = Some(other);
+            swapped = true;
         }
+        swapped
+    }
+
+    /// A process has been resumed at its gate by others, again: from now on its container is frozen, too.
+    pub(crate) fn distrust(&mut self, process: Process) -> Vec<Happened> {
+        let container = self.homes.get(&process).copied().filter(|_| self.distrusted.insert(process));
+        let Some((container, place)) = container.and_then(|c| Some((c, self.places.get_mut(&c)?))) else {
+            return Vec::new();
+        };
+        if !place.finds_its_freezer(process) {
+            return Vec::new();
+        }
+        for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
+            *way = way.map(|way| way.gate().map_or(way, Way::Both));
+        }
+        self.settle(container, None)
     }
 
     /// A hold that cannot be: the process is as free as before, or freer.
@@ -259,7 +286,7 @@ impl Actuator {
         match way {
             Some(Way::Freeze(_)) => Ok(()),
             // In doubt, it is opened.
-            Some(Way::Gate(_)) | None => self.set_process_gate(container, key.0),
+            Some(Way::Gate(_) | Way::Both(_)) | None => self.set_process_gate(container, key.0),
         }
     }
 

@@ -12,8 +12,24 @@ use wire::held::{HeldLine, How};
 pub(super) enum Way {
     /// At its process's gate.
     Gate(Gate),
-    /// By freezing its container, for want of a gate that would do as well.
+    /// By freezing its container, because its launches are not seen. It could be held at that gate.
     Freeze(Gate),
+    /// Both: it has been resumed at its gate by others, and the gate alone does not keep it.
+    Both(Gate),
+}
+
+impl Way {
+    pub(super) fn freezes(self) -> bool {
+        matches!(self, Way::Freeze(_) | Way::Both(_))
+    }
+
+    /// What its process's gate stops.
+    pub(super) fn gate(self) -> Option<Gate> {
+        match self {
+            Way::Gate(gate) | Way::Both(gate) => Some(gate),
+            Way::Freeze(_) => None,
+        }
+    }
 }
 
 /// An order that is under way.
@@ -63,10 +79,17 @@ impl Place {
         }
     }
 
+    /// Looks its cgroup up, by a process that is in it. False if it has none that freezes.
+    pub(super) fn finds_its_freezer(&mut self, process: Process) -> bool {
+        if self.freezer.is_none() {
+            self.freezer = Freezer::of(process.pid, &self.id);
+        }
+        self.freezer.is_some()
+    }
+
     /// It can only be frozen whole: once all its tasks are held, and one of them can be held no other way.
     pub(super) fn should_be_frozen(&self) -> bool {
-        self.members.values().all(Option::is_some)
-            && self.members.values().any(|way| matches!(way, Some(Way::Freeze(_))))
+        self.members.values().all(Option::is_some) && self.members.values().flatten().any(|way| way.freezes())
     }
 
     /// How it will be once everything that was ordered is done.
@@ -86,12 +109,7 @@ impl Place {
     /// What a process's gate should stop, if anything.
     pub(super) fn gate_of(&self, process: Process) -> Option<Gate> {
         let own = self.members.iter().filter(|((member, _), _)| *member == process);
-        let gates: Vec<Gate> = own
-            .filter_map(|(_, way)| match way {
-                Some(Way::Gate(gate)) => Some(*gate),
-                Some(Way::Freeze(_)) | None => None,
-            })
-            .collect();
+        let gates: Vec<Gate> = own.filter_map(|(_, way)| way.and_then(Way::gate)).collect();
         let strictest = gates.iter().find(|gate| **gate == Gate::Allocations).or(gates.first());
         strictest.copied()
     }
@@ -131,8 +149,13 @@ impl Place {
         let mut happened: Vec<Happened> =
             requests.iter().map(|request| answer(*request, Outcome::Failed)).collect();
         for ((process, gpu), way) in &mut self.members {
-            if way.take_if(|way| matches!(way, Way::Freeze(_))).is_some() {
-                happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
+            match *way {
+                Some(Way::Freeze(_)) => {
+                    *way = None;
+                    happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
+                }
+                Some(Way::Both(gate)) => *way = Some(Way::Gate(gate)),
+                Some(Way::Gate(_)) | None => {}
             }
         }
         happened
@@ -152,7 +175,7 @@ impl Place {
         if (self.frozen || self.asked.is_some()) && !self.theirs && self.freezer.is_some() {
             lines.push(line(if self.through_docker { How::Paused } else { How::Frozen }));
         }
-        let at_gate = self.members.iter().filter(|(_, way)| matches!(way, Some(Way::Gate(_))));
+        let at_gate = self.members.iter().filter(|(_, way)| way.and_then(Way::gate).is_some());
         lines.extend(at_gate.map(|((process, _), _)| HeldLine {
             pid: Some(process.pid),
             started: Some(process.started),

@@ -1,5 +1,6 @@
 //! Stories about holding, with real processes in real cgroups.
 
+use super::freezer::Freezer;
 use super::*;
 use crate::facts::{News, Told, process};
 use sched::{Instant, Reason, TaskId};

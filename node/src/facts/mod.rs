@@ -78,16 +78,8 @@ pub enum Told {
     Reading(GpuId, Reading),
     /// A process uses a GPU; whether it was there before we looked.
     Process(Process, GpuId, Home, bool),
-    /// A process made its first call into the driver.
-    Init(Process, Home),
-    /// It has a context: it will use a GPU.
-    Context(Process),
-    /// Its work is seen from here on; whether it cannot have done any before.
-    Covered(Process, bool),
-    /// What its probes saw.
-    Work(Process, launches::Work),
-    /// Whoever waits for the owner to answer hears that it is alive.
-    Beat,
+    /// What probes saw.
+    Probes(launches::Seen),
     /// A process exited.
     ProcessGone(Process),
     /// GPU memory a process has, its context not counted.

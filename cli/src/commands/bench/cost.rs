@@ -48,7 +48,7 @@ struct Looks {
 
 impl Meter {
     pub(super) fn start(stage: &Stage) -> Result<Self> {
-        let agent = stage.agent.pid();
+        let agent = stage.agent_pid()?;
         Ok(Self { agent, before: used(agent)?, since: Instant::now() })
     }
 

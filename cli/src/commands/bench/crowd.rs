@@ -3,11 +3,11 @@
 //! Docker's where Docker answers and the GPU is a simulated one, else plain cgroups with our labels: for the agent the two differ in
 //! where the labels come from.
 
+use super::cgroup::Cgroup;
 use crate::failure::Failure;
 use crate::stage::{Player, Stage};
 use anyhow::{Context, Result};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// An image with nothing in it: the simulated GPU's options bring the program along.
@@ -24,27 +24,25 @@ const LABEL: (&str, &str) = ("leeway.deadline", "24h");
 /// What the crowd is made of.
 pub(super) enum Crowd {
     Docker { ids: Vec<String> },
-    Plain { players: Vec<Player>, folders: Vec<PathBuf> },
+    Plain { players: Vec<Player>, cgroups: Vec<Cgroup> },
 }
 
 impl Crowd {
     /// Gathers that many.
     pub(super) fn gather(stage: &Stage, count: usize, plain: bool) -> Result<Self> {
         let mut crowd = if plain || !stage.is_simulated() || !import() {
-            Self::Plain { players: Vec::new(), folders: Vec::new() }
+            Self::Plain { players: Vec::new(), cgroups: Vec::new() }
         } else {
             Self::Docker { ids: Vec::new() }
         };
         // What there is of it goes when it is dropped, also half-way.
         match &mut crowd {
             Self::Docker { ids } => start(stage, ids, count)?,
-            Self::Plain { players, folders } => {
-                let root = root();
+            Self::Plain { players, cgroups } => {
                 for number in 0..count {
-                    let folder = root.join(format!("leeway-bench-{}-{number}", std::process::id()));
-                    make(&folder)?;
-                    folders.push(folder.clone());
-                    players.push(Player::start(&mut inside(stage, &folder)?)?);
+                    let cgroup = Cgroup::new(&number.to_string(), &[LABEL])?;
+                    players.push(Player::start(&mut cgroup.inside(&stage.work(&HOLD)?))?);
+                    cgroups.push(cgroup);
                 }
             }
         }
@@ -80,10 +78,10 @@ impl Drop for Crowd {
                 }
                 let _ = docker(&["rmi", IMAGE]).stdout(Stdio::null()).stderr(Stdio::null()).status();
             }
-            Self::Plain { players, folders } => {
+            Self::Plain { players, cgroups } => {
                 players.iter_mut().for_each(Player::tell_to_end);
                 players.clear();
-                folders.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+                cgroups.clear();
             }
         }
     }
@@ -132,36 +130,4 @@ pub(super) fn docker(words: &[&str]) -> Command {
 
 fn spawn(mut command: impl std::borrow::BorrowMut<Command>) -> Option<Child> {
     command.borrow_mut().spawn().ok()
-}
-
-/// Where cgroups are made: version 2, or a hierarchy of version 1.
-fn root() -> PathBuf {
-    let root = Path::new("/sys/fs/cgroup");
-    if root.join("freezer").is_dir() { root.join("freezer") } else { root.to_owned() }
-}
-
-fn make(folder: &Path) -> Result<()> {
-    std::fs::create_dir(folder).map_err(|error| {
-        Failure::new(format!("could not make the cgroup {}: {error}", folder.display()))
-            .help("try sudo; `--containers 0` measures an agent with nobody to watch")
-    })?;
-    // Version 1 has only the trusted kind on older kernels.
-    let label = |kind: &str| {
-        let name = format!("{kind}.{}", LABEL.0);
-        rustix::fs::setxattr(folder, name, LABEL.1.as_bytes(), rustix::fs::XattrFlags::empty())
-    };
-    label("user").or_else(|_| label("trusted")).context("could not label a cgroup")
-}
-
-/// The program, started inside a cgroup: it is there before it calls the driver.
-fn inside(stage: &Stage, cgroup: &Path) -> Result<Command> {
-    let work = stage.work(&HOLD)?;
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "echo $$ >\"$0/cgroup.procs\" && exec \"$@\""]).arg(cgroup);
-    shell.arg(work.get_program()).args(work.get_args());
-    for (name, value) in work.get_envs() {
-        value.map(|value| shell.env(name, value));
-    }
-    shell.stdout(Stdio::null());
-    Ok(shell)
 }

@@ -5,7 +5,7 @@
 
 use super::cost;
 use crate::failure::Failure;
-use crate::stage::Stage;
+use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
 use node::facts::gpu::QUIET_MAX;
 use serde_json::{Value, json};
@@ -37,11 +37,14 @@ const MEMORY: &str = "1000GiB";
 #[derive(clap::Args)]
 pub(super) struct Detect {
     /// How tasks are seen
-    #[arg(long, default_value = "polling", value_parser = ["polling"])]
-    tier: String,
+    #[arg(long, value_enum, default_value = "polling")]
+    tier: Tier,
     /// How many tasks to measure
     #[arg(long, value_name = "N", default_value_t = 200)]
     tasks: usize,
+    /// How many requests of a server to measure, where requests are seen: with probes
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    requests: usize,
     /// How many of them at a time
     #[arg(long, value_name = "N", default_value_t = 10)]
     at_once: usize,
@@ -77,7 +80,7 @@ struct Truth {
 
 impl Detect {
     pub(super) fn run(self) -> Result<()> {
-        let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms)?;
+        let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, self.tier)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let mut results = Vec::new();
         if self.tasks > 0 {
@@ -86,6 +89,9 @@ impl Detect {
         if self.lone > 0 {
             let alone = || (0..self.lone).map(|_| after_quiet(&stage)).collect();
             results.push(self.errors("errors of tasks that start alone", &stage, alone)?);
+        }
+        if self.requests > 0 && self.tier == Tier::Probes {
+            results.push(super::requests::errors(&stage, self.requests)?);
         }
         for containers in &self.containers {
             // What other programs would take is measured once, for ten.
@@ -96,18 +102,24 @@ impl Detect {
         if !results.iter().any(|result| result.get("docker_top_ms").is_some()) {
             results.push(cost::of_spawning(None));
         }
+        if self.tier == Tier::Polling {
+            results.push(self.bound());
+        }
+        let report = super::report("detect", &node, results);
+        let text =
+            if self.json { super::in_json(&report)? } else { table(&report.machine.gpu, &report.results) };
+        crate::commands::print_all(text.as_bytes())
+    }
+
+    fn bound(&self) -> Value {
         let poll_us = self.poll_ms as i64 * 1000;
-        results.push(json!({
+        json!({
             "case": "bound on a real GPU",
             "nvml_lists_after_us": NVML_LISTS_AFTER_US,
             "poll_us": poll_us,
             "start_error_us_announced": NVML_LISTS_AFTER_US + poll_us,
             "start_error_us_max": NVML_LISTS_AFTER_US + poll_us.max(QUIET_MAX.as_micros()),
-        }));
-        let report = super::report("detect", &node, results);
-        let text =
-            if self.json { super::in_json(&report)? } else { table(&report.machine.gpu, &report.results) };
-        crate::commands::print_all(text.as_bytes())
+        })
     }
 
     /// Runs the tasks, and compares what the agent says with what was so.
@@ -137,23 +149,9 @@ impl Detect {
                 ends.push((end_us - truth.end_us).abs());
             }
         }
-        starts.sort_unstable();
-        ends.sort_unstable();
-        let at = |sorted: &[i64], percent| crate::commands::tasks::quantile(sorted, percent);
-        Ok(json!({
-            "case": case,
-            "tier": self.tier,
-            "tasks": truths.len(),
-            "agent_cpu_ratio": cpu_ratio,
-            "load_before": load,
-            "unseen": truths.len() - starts.len(),
-            "start_error_us_p50": at(&starts, 50),
-            "start_error_us_p99": at(&starts, 99),
-            "start_error_us_max": starts.last(),
-            "end_error_us_p50": at(&ends, 50),
-            "end_error_us_p99": at(&ends, 99),
-            "end_error_us_max": ends.last(),
-        }))
+        let mut result = compared(case, self.tier, truths.len(), starts, ends);
+        (result["agent_cpu_ratio"], result["load_before"]) = (json!(cpu_ratio), json!(load));
+        Ok(result)
     }
 
     fn perform(&self, stage: &Stage) -> Result<Vec<Truth>> {
@@ -178,6 +176,31 @@ impl Detect {
         });
         truths.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// How far the starts and ends of those tasks are off that were seen.
+pub(super) fn compared(
+    case: &str,
+    tier: Tier,
+    tasks: usize,
+    mut starts: Vec<i64>,
+    mut ends: Vec<i64>,
+) -> Value {
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let at = |sorted: &[i64], percent| crate::commands::tasks::quantile(sorted, percent);
+    json!({
+        "case": case,
+        "tier": tier.name(),
+        "tasks": tasks,
+        "unseen": tasks - starts.len(),
+        "start_error_us_p50": at(&starts, 50),
+        "start_error_us_p99": at(&starts, 99),
+        "start_error_us_max": starts.last(),
+        "end_error_us_p50": at(&ends, 50),
+        "end_error_us_p99": at(&ends, 99),
+        "end_error_us_max": ends.last(),
+    })
 }
 
 /// One program, once nobody has started for a while: the agent looks at its quiet pace then.
@@ -216,15 +239,15 @@ fn be_nice(niceness: i32) {
 
 /// How many processes wanted a processor in the last minute: beside many others, a program waits for one between the time it writes
 /// down and the call it means, and that counts as an error of the agent's.
-fn load() -> Option<f64> {
+pub(super) fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-fn now_us() -> i64 {
+pub(super) fn now_us() -> i64 {
     jiff::Timestamp::now().as_microsecond()
 }
 
-fn us(time: &str) -> Option<i64> {
+pub(super) fn us(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
 

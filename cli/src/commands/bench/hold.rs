@@ -3,13 +3,13 @@
 //! Programs run in cgroups of their own, with deadlines, so that all but one wait; the policy is switched off and on, and the agent's journal
 //! says when it was decided and when the kernel confirmed it.
 
+use super::cgroup::Cgroup;
 use crate::failure::Failure;
-use crate::stage::{Folder, Player, Setting, Stage, wait_for};
+use crate::stage::{Folder, Player, Setting, Stage, Tier, wait_for};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use wire::agent::{ContainerLine, PolicyLine, PolicyWanted, State};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
@@ -33,44 +33,10 @@ pub(super) struct Hold {
     json: bool,
 }
 
-/// A cgroup with a deadline, which goes when we do.
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    fn new(number: usize) -> Result<Self> {
-        let root = Path::new("/sys/fs/cgroup");
-        let root = if root.join("freezer").is_dir() { root.join("freezer") } else { root.to_owned() };
-        let folder = root.join(format!("leeway-bench-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder)
-            .with_context(|| format!("could not make the cgroup {}", folder.display()))?;
-        let cgroup = Self(folder);
-        let flags = rustix::fs::XattrFlags::empty();
-        rustix::fs::setxattr(&cgroup.0, "trusted.leeway.deadline", DEADLINE.as_bytes(), flags)
-            .context("could not label a cgroup")?;
-        Ok(cgroup)
-    }
-
-    /// A program that goes in before it does anything else.
-    fn start(&self, stage: &Stage) -> Result<Player> {
-        let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\""]).arg(&self.0);
-        shell.arg(work.get_program()).args(work.get_args()).stdout(Stdio::null());
-        shell.envs(work.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Player::start(&mut shell)
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let gone = || std::fs::remove_dir(&self.0).is_ok() || !self.0.exists();
-        let _ = wait_for("an empty cgroup", gone);
-    }
-}
-
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
-        let cgroups = (0..self.containers.max(2)).map(Cgroup::new).collect::<Result<Vec<Cgroup>>>()?;
+        let cgroup = |number: usize| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
+        let cgroups = (0..self.containers.max(2)).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
@@ -82,14 +48,15 @@ impl Hold {
             listed_after_ms: 0,
             poll_ms: 5,
             policy: "none",
-            // They would be held at their launches instead.
-            probes: false,
+            // Where launches are probed nobody need be frozen.
+            tier: Some(Tier::Polling),
             run_dir,
         };
         let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut players =
-            cgroups.iter().map(|cgroup| cgroup.start(&stage)).collect::<Result<Vec<Player>>>()?;
+        let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
+        let mut players: Vec<Player> =
+            cgroups.iter().map(|cgroup| Player::start(&mut cgroup.inside(&work))).collect::<Result<_>>()?;
         let waiting = cgroups.len() - 1;
         for _ in 0..self.rounds {
             set_policy(&stage, "earliest-deadline")?;

@@ -2,10 +2,10 @@
 //!
 //! A thread of its own does it, because taking probes out waits for every processor (0.1 s).
 
-use super::Shared;
 use super::kernel::{Link, Programs};
 use super::library::{self, Identity};
 use super::symbols::{Set, Symbols};
+use super::{Seen, Shared};
 use crate::facts::{Teller, Told};
 use sched::Process;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// What is to be done.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     /// Probes for one process: which, or none.
     Cover(Process, Option<Set>),
@@ -116,7 +116,7 @@ impl Attacher {
                 // The old ones go after the new ones are there: whoever is held stays held.
                 self.links.insert(process, (set, link));
                 let fresh = self.shared.cover(process, set == Set::Work);
-                self.teller.tell(Told::Covered(process, fresh));
+                self.teller.tell(Told::Probes(Seen::Covered(process, fresh)));
             }
             Err(why) => {
                 // Most often because it is gone already.

@@ -139,7 +139,7 @@ pub(super) struct GpuState {
 pub(super) struct Standing {
     pub(super) since: u64,
     pub(super) why: u32,
-    pad: u32,
+    thread: u32,
 }
 
 /// What the kernel tells.

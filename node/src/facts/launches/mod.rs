@@ -15,7 +15,7 @@ mod roll;
 mod symbols;
 
 use super::exits::Exits;
-use super::{News, Teller, Told, process};
+use super::{Home, News, Teller, Told, process};
 pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER};
 pub(crate) use roll::let_go;
 
@@ -61,6 +61,21 @@ pub enum Work {
     Memory(u64),
     /// It launched through a gate that was shut: somebody resumed it.
     Leaked,
+}
+
+/// What probes say, of processes and of themselves.
+#[derive(Debug)]
+pub enum Seen {
+    /// A process made its first call into the driver.
+    Init(Process, Home),
+    /// It has a context: it will use a GPU.
+    Context(Process),
+    /// Its work is seen from here on; whether it cannot have done any before.
+    Covered(Process, bool),
+    /// What it did.
+    Work(Process, Work),
+    /// Whoever waits for the owner to answer hears that it is alive.
+    Beat,
 }
 
 /// How much of a process is probed.
@@ -131,7 +146,7 @@ impl Launches {
         Ok(format!("on {}", path.display()))
     }
 
-    /// Probes a process from now on, as far as is said; `Told::Covered` comes when it is so.
+    /// Probes a process from now on, as far as is said; `Seen::Covered` comes when it is so.
     pub fn cover(&self, process: Process, gpu: GpuId, coverage: Option<Coverage>) {
         let set = coverage.map(|coverage| match coverage {
             Coverage::Memory => symbols::Set::Memory,
@@ -262,7 +277,7 @@ impl Listener {
             let (told, next) = (std::mem::take(&mut gates.outbox), gates.next_ns());
             drop(gates);
             for (at, process, work) in told {
-                self.teller.tell_at(instant(at), Told::Work(process, work));
+                self.teller.tell_at(instant(at), Told::Probes(Seen::Work(process, work)));
             }
             self.sleep(&ring, next.map_or(tick, |next| next.min(tick)));
         }
@@ -281,12 +296,12 @@ impl Listener {
                     .get_mut(&event.pid)
                     .is_some_and(|known| !std::mem::replace(known, true));
                 match self.exits.known(event.pid).filter(|_| first) {
-                    Some(process) => self.teller.tell_at(at, Told::Context(process)),
+                    Some(process) => self.teller.tell_at(at, Told::Probes(Seen::Context(process))),
                     None => true,
                 }
             }
             _ => match self.shared.gates().take(event) {
-                Some((process, work)) => self.teller.tell_at(at, Told::Work(process, work)),
+                Some((process, work)) => self.teller.tell_at(at, Told::Probes(Seen::Work(process, work))),
                 None => true,
             },
         }
@@ -309,7 +324,7 @@ impl Listener {
             }
             starts.insert(pid, false);
         }
-        self.teller.tell_at(at, Told::Init(process, home))
+        self.teller.tell_at(at, Told::Probes(Seen::Init(process, home)))
     }
 
     fn tick(&self, now: u64) {
@@ -318,11 +333,11 @@ impl Listener {
         let mut gates = self.shared.gates();
         gates.renew(beat + LEASE_NS);
         gates.sweep(!alive);
-        if !gates.is_empty() {
-            // An owner with much to do answers later; one that hangs never does.
-            let _ = self.teller.0.try_send(News { at: instant(now), told: Told::Beat });
-        } else {
+        if gates.is_empty() {
             self.shared.beat_ns.store(now, Ordering::Relaxed);
+        } else {
+            // An owner with much to do answers later; one that hangs never does.
+            let _ = self.teller.0.try_send(News { at: instant(now), told: Told::Probes(Seen::Beat) });
         }
     }
 

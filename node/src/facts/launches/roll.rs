@@ -18,8 +18,8 @@ impl Roll {
 
     /// Replaces it as a whole. One that cannot be written costs only what is said above.
     pub(super) fn write(&self, processes: impl Iterator<Item = Process>) {
-        let text: String =
-            processes.map(|process| format!("{} {}\n", process.pid, process.started)).collect();
+        let lines = processes.map(|process| format!("{} {}\n", process.pid, process.started));
+        let text = lines.collect::<Vec<String>>().concat();
         let beside = self.0.with_extension("new");
         let _ = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.0));
     }

@@ -1,0 +1,161 @@
+//! `leeway bench launches`: what being watched costs a program that launches as fast as it can.
+//!
+//! The same program without an agent, alone with one, and beside another program that may be held, so that its launches are probed. One
+//! after another, round by round, so that whatever else the machine does meets all three alike; the medians are compared.
+
+use super::cgroup::Cgroup;
+use crate::failure::Failure;
+use crate::stage::{Player, Stage, Tier, wait_for};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::agent::TaskLine;
+use wire::client;
+
+/// Memory of the simulated GPU.
+const MEMORY: &str = "80GiB";
+/// How many launches are queued before the program waits for them.
+const DEPTH: &str = "1000";
+/// Before its first launch the program waits, so that its probes are there: they take a tenth of a second.
+const AFTER: &str = "700ms";
+/// The kernels that are not empty.
+const KERNEL_US: u64 = 20;
+/// Of them there are that many times fewer: each takes longer.
+const FEWER: u64 = 4;
+/// The labels of both programs. No deadline that matters: all that counts is that they may be held.
+const LABELS: [(&str, &str); 1] = [("leeway.deadline", "12h")];
+/// What runs beside it: hardly anything, but it launches, so that it is known to be idle in between.
+const BESIDE: [&str; 7] = ["serve", "--requests", "1000000", "--kernel-us", "1", "--every", "200ms"];
+/// Exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Measure what launches cost without an agent, alone with one, and while sharing the GPU
+#[derive(clap::Args)]
+pub(super) struct Launches {
+    /// How many empty kernels a run launches; of 20 µs a quarter as many
+    #[arg(long = "launches", value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    count: u64,
+    /// How many runs of each kind; their median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// The folder of the driver's libraries; without it, a simulated GPU is started
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Who is there besides the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nobody,
+    Agent,
+    AgentAndAnother,
+}
+
+const KINDS: [Beside; 3] = [Beside::Nobody, Beside::Agent, Beside::AgentAndAnother];
+
+impl Launches {
+    pub(super) fn run(self) -> Result<()> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .context("could not wait for Ctrl-C")?;
+        }
+        let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
+        let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
+        let bar = progress_bar(self.rounds * 2 * KINDS.len() as u64);
+        let mut results = Vec::new();
+        for kernel_us in [0, KERNEL_US] {
+            let count = if kernel_us == 0 { self.count } else { self.count / FEWER };
+            let mut taken = [const { Vec::new() }; KINDS.len()];
+            for _ in 0..self.rounds {
+                for (kind, taken) in KINDS.into_iter().zip(&mut taken) {
+                    let each_us = one(&mut stage, kind, kernel_us, count);
+                    if interrupted.load(Ordering::Relaxed) {
+                        return Err(Failure::new("interrupted").exit(INTERRUPTED).into());
+                    }
+                    taken.push(each_us?);
+                    bar.inc(1);
+                }
+            }
+            results.push(compare(kernel_us, count, taken.map(median)));
+        }
+        bar.finish_and_clear();
+        let report = super::report("launches", &node, results);
+        let text = if self.json {
+            super::in_json(&report)?
+        } else {
+            super::detect::table(&report.machine.gpu, &report.results)
+        };
+        crate::commands::print_all(text.as_bytes())
+    }
+}
+
+/// One run: microseconds per launch, by the program's own clock.
+fn one(stage: &mut Stage, kind: Beside, kernel_us: u64, count: u64) -> Result<f64> {
+    let (own, others) = (Cgroup::new("launches", &LABELS)?, Cgroup::new("beside", &LABELS)?);
+    if kind == Beside::Nobody {
+        stage.leave_agent();
+    } else if stage.agent_pid().is_err() {
+        stage.enter_agent()?;
+    }
+    let another = match kind {
+        Beside::AgentAndAnother => {
+            let another = Player::start(&mut others.inside(&stage.work(&BESIDE)?))?;
+            wait_for("a program on the GPU", || tasks(stage) > 0)?;
+            Some(another)
+        }
+        Beside::Nobody | Beside::Agent => None,
+    };
+    let (kernel, number) = (kernel_us.to_string(), count.to_string());
+    let words =
+        ["batch", "--json", "--kernel-us", &kernel, "--count", &number, "--depth", DEPTH, "--after", AFTER];
+    let child = own.inside(&stage.work(&words)?).stdout(Stdio::piped()).spawn();
+    let printed = child.and_then(|child| child.wait_with_output()).context("could not run a CUDA program")?;
+    let printed: Value = serde_json::from_slice(&printed.stdout).context("a CUDA program failed")?;
+    drop(another);
+    if kind != Beside::Nobody {
+        wait_for("an empty GPU", || tasks(stage) == 0)?;
+    }
+    let time = |phase: &str| printed[phase].as_f64().unwrap_or_default();
+    Ok((time("kernel") - time("input")) * 1e6 / count as f64)
+}
+
+/// How many tasks run.
+fn tasks(stage: &Stage) -> usize {
+    let tasks: Vec<TaskLine> = client::get(&stage.socket(), "/v1/tasks").unwrap_or_default();
+    tasks.iter().filter(|task| task.end.is_none()).count()
+}
+
+fn compare(kernel_us: u64, count: u64, [without, alone, shared]: [f64; 3]) -> Value {
+    let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
+    let round = |figure: f64| (figure * 1e4).round() / 1e4;
+    json!({
+        "case": case,
+        "launches": count,
+        "without_agent_us": round(without),
+        "alone_us": round(alone),
+        "alone_ratio": round(alone / without),
+        "shared_us": round(shared),
+        "shared_ratio": round(shared / without),
+        "shared_more_us": round(shared - without),
+    })
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
+
+/// On stderr, and only where somebody watches.
+fn progress_bar(runs: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(runs).with_style(style)
+}

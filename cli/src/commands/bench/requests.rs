@@ -1,0 +1,50 @@
+//! How exactly the requests of a long-lived server are seen: each is a task, and the server wrote down when it began and ended.
+
+use super::cgroup::Cgroup;
+use super::detect::{compared, now_us, us};
+use crate::failure::Failure;
+use crate::stage::{Stage, Tier, wait_for};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::process::Stdio;
+use wire::agent::TaskLine;
+use wire::client;
+
+/// What is asked of the server: a kernel of two milliseconds, fifty times a second.
+const SERVE: [&str; 6] = ["serve", "--kernel-us", "2000", "--every", "20ms", "--json"];
+
+/// Runs a server, and compares its own record with the agent's.
+pub(super) fn errors(stage: &Stage, requests: usize) -> Result<Value> {
+    let since_us = now_us();
+    let cgroup = Cgroup::new("serve", &[("leeway.deadline", "1s"), ("leeway.task", "burst")])?;
+    let mut work = stage.work(&SERVE)?;
+    work.args(["--requests", &requests.to_string()]);
+    let server = cgroup.inside(&work).stdout(Stdio::piped()).spawn().context("could not start a server")?;
+    let pid = server.id();
+    let printed = server.wait_with_output().context("could not wait for a server")?.stdout;
+    let printed: Value = serde_json::from_slice(&printed).context("a server failed")?;
+    let tasks = || -> Vec<TaskLine> {
+        let told: Vec<TaskLine> =
+            client::get(&stage.socket(), &format!("/v1/tasks?since_us={since_us}")).unwrap_or_default();
+        told.into_iter().filter(|task| task.pid == pid).collect()
+    };
+    wait_for("tasks that have ended", || tasks().iter().all(|task| task.end.is_some()))?;
+    let told: Vec<(i64, i64)> =
+        tasks().iter().filter_map(|task| Some((us(&task.start)?, us(task.end.as_ref()?)?))).collect();
+    let served = printed["requests"].as_array().ok_or_else(|| Failure::new("a server served nobody"))?;
+    let micros = |time: &Value| time.as_f64().map_or(0, |seconds| (seconds * 1e6).round() as i64);
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for request in served {
+        let (start, end) = (micros(&request["start"]), micros(&request["end"]));
+        // A request has a task if one began while it was served.
+        let task = told.iter().find(|(began, _)| (start - 1000..end).contains(began));
+        if let Some((began, ended)) = task {
+            starts.push((began - start).abs());
+            ends.push((ended - end).abs());
+        }
+    }
+    let mut result =
+        compared("errors of a server's requests, each a task", Tier::Probes, served.len(), starts, ends);
+    result["tasks_told"] = told.len().into();
+    Ok(result)
+}

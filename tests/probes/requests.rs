@@ -1,0 +1,65 @@
+//! One request of a long-lived server is one task.
+
+use crate::daemon::shared;
+use crate::errors::{alone, check};
+use crate::scene::{Scene, eventually, seconds};
+use serde_json::Value;
+
+const REQUESTS: usize = 200;
+/// Requests that the program's own record has further apart than this are two tasks for sure; the agent's gap is 2 ms.
+const APART_S: f64 = 0.003;
+/// And those that are closer than this are one.
+const TOGETHER_S: f64 = 0.001;
+
+/// How many tasks the program's requests are at least, and at most: on a busy machine some may follow each other at once.
+fn expected(requests: &[Value]) -> (usize, usize) {
+    let gaps: Vec<f64> =
+        requests.windows(2).map(|two| seconds(&two[1]["start"]) - seconds(&two[0]["end"])).collect();
+    let more_than = |least: f64| 1 + gaps.iter().filter(|gap| **gap > least).count();
+    (more_than(APART_S), more_than(TOGETHER_S))
+}
+
+#[test]
+fn two_hundred_requests_are_two_hundred_tasks() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    let name = format!("requests-{}", std::process::id());
+    let number = REQUESTS.to_string();
+    // The first comes when the probes are long there.
+    let script = ["leeway", "work", "serve", "--after", "2s", "--requests", &number, "--kernel-us", "2000"];
+    let words = [script.as_slice(), &["--every", "40ms", "--json"]].concat();
+    scene.start(0, &["--name", &name, "-dl", "25ms", "--task", "burst"], &words);
+    let (printed, _) = scene.outcome(&name);
+    let requests = printed[0]["requests"].as_array().expect("requests");
+    let (least, most) = expected(requests);
+    let mut tasks = eventually("a task for each request", || {
+        let tasks = scene.tasks(&name);
+        let ended = tasks.iter().all(|task| !task["end"].is_null());
+        (ended && (least..=most).contains(&tasks.len())).then_some(tasks)
+    });
+    eprintln!(
+        "{} requests, {} tasks; between {least} and {most} by the program's record",
+        requests.len(),
+        tasks.len()
+    );
+    tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for request in requests {
+        let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
+        let nearest = |task: &&Value| (seconds(&task["start"]) - start).abs();
+        let task = tasks.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))).expect("a task");
+        starts.push(nearest(&task));
+        ends.push((seconds(&task["end"]) - end).abs());
+    }
+    for task in &tasks {
+        let run_us = task["run_us"].as_i64().expect("a run time");
+        assert_eq!((&task["mode"], &task["deadline_us"]), (&"burst".into(), &25_000.into()), "{task}");
+        assert_eq!(task["float_us"], 25_000 - run_us, "{task}");
+        assert_eq!(task["hit"], run_us <= 25_000, "{task}");
+        assert_eq!(task["approximate"], false, "{task}");
+    }
+    check("start of a request", starts);
+    check("end of a request", ends);
+    scene.remove(&name);
+}
