@@ -6,13 +6,6 @@
  *
  * Streams are told apart by a hash of 6 bits. Two streams on one bit look like one: their process seems drained when either is.
  *
- * Time in flight. Work on the GPU cannot be called back, so an urgent launch waits for all that others have queued. For each GPU `due`
- * says when the work of the bounded processes should be done: every launch moves it by the process's estimate. A launch that would
- * bring more than the bound into flight is stopped until little is left. The estimate is learnt at drains: the time of the span, less
- * the gaps in which the GPU had nothing and what urgent processes took (their own work as it is when nobody disturbs them, not the time they
- * had to wait for it). Every error of that makes it longer, so the least of the last few counts. One that is too long confirms itself,
- * because the GPU then idles for it: so it shrinks a little after every span that the bound stopped, until the GPU is the one that is late.
- *
  * Units: nanoseconds of the monotonic clock. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -27,10 +20,6 @@
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
 #define STRAGGLE_NS 10000000
-/* Spans of which the shortest launch is taken. */
-#define MEASURED_MAX 8
-/* Longer ends of spans are not told apart, so that nothing overflows. */
-#define TAIL_MAX 10000000000ULL
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -157,37 +146,7 @@ static __always_inline __u32 number_of(__u64 bit)
 	return number & (STREAM_BITS - 1);
 }
 
-/* What is in flight of bounded processes. */
-static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
-{
-	return gpu->due > now ? gpu->due - now : 0;
-}
-
-/* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
-static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
-{
-	__u64 start = gpu->due > now ? gpu->due : now, since;
-	if (gpu->latest == pid) {
-		span->done = gpu->due;
-		span->ahead = start - now;
-	} else {
-		__u32 other = gpu->latest;
-		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
-		if (theirs)
-			theirs->done = gpu->due;
-		if (theirs && theirs->pending)
-			theirs->mixed = span->mixed = 1;
-		gpu->latest = pid;
-		span->ahead = gpu->due > now ? NOT_ALONE : 0;
-	}
-	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
-	since = span->launches && span->done > span->first ? span->done : span->first;
-	if (start > since)
-		span->lost += start - since;
-	span->latest = now;
-	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
-	gpu->due = start + span->estimate + span->estimate / 32;
-}
+#include "in_flight.h"
 
 /* A process that stands and calls the driver all the same was let go by somebody else. Its other threads may be on their way into a call
  * as the first is stopped; later than that, only a process that runs can call. */
@@ -216,53 +175,6 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, pid, at);
 	span->launches++;
-}
-
-/* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
-static __always_inline void measure(struct span *span, __u64 each)
-{
-	if (!span->measured || each < span->least)
-		span->least = each;
-	span->measured++;
-	if (!span->estimate || each < span->estimate)
-		span->estimate = each;
-	if (span->measured < MEASURED_MAX)
-		return;
-	span->estimate = span->least;
-	span->measured = 0;
-}
-
-/* A span of a bounded process is over. */
-static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 now)
-{
-	__u64 length = now - span->first, each, least, tail;
-	if (!span->launches || gpu->urgent || span->lost >= length)
-		return;
-	each = (length - span->lost) / span->launches;
-	if (!span->bounded || !span->estimate) {
-		if (!span->mixed)
-			measure(span, each);
-		return;
-	}
-	span->measured = 0;
-	/* A GPU that was late never idled, so this is what a launch takes. */
-	if (each > span->estimate + span->estimate / 16) {
-		span->estimate += (each - span->estimate) / 2;
-		return;
-	}
-	if (each < span->estimate)
-		span->estimate -= (span->estimate - each) / 2;
-	/* While it was stopped the GPU may have idled, so a launch takes at most that; and at least its share of the time since the
-	 * latest launch, in which what was in flight by then was done. */
-	if (span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
-		return;
-	tail = now - span->latest;
-	if (tail > TAIL_MAX)
-		tail = TAIL_MAX;
-	/* Without the little more that was added to each. */
-	least = tail * span->estimate / (span->ahead - span->ahead / 33 + span->estimate);
-	if (least < span->estimate)
-		span->estimate -= (span->estimate - least) / 4;
 }
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
@@ -313,6 +225,7 @@ static __always_inline void begin(struct span *span, __u64 now)
 	span->launches = 0;
 	span->bounded = 0;
 	span->mixed = 0;
+	span->run = 0;
 }
 
 static __always_inline void submit(struct span *span, __u64 bit)
@@ -373,32 +286,6 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	submit(span, bit);
 }
 
-/* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
-static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
-{
-	__u64 took, theirs;
-	struct span *latest;
-	__u32 other = gpu->latest;
-	if (!(gpu->urgent & bit))
-		return;
-	if (span->launches && now > span->launched)
-		measure(span, (now - span->launched) / span->launches);
-	gpu->urgent_work += span->estimate * span->launches;
-	__sync_fetch_and_and(&gpu->urgent, ~bit);
-	gpu->urgent_until = now;
-	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
-	if (gpu->urgent || !gpu->ahead_then)
-		return;
-	took = now - gpu->urgent_since;
-	if (gpu->urgent_work > took)
-		gpu->urgent_work = took;
-	theirs = took - gpu->urgent_work;
-	gpu->due = now + (gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0);
-	latest = bpf_map_lookup_elem(&SPANS, &other);
-	if (latest)
-		latest->lost += gpu->urgent_work;
-}
-
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)
 {
 	__u32 index = orders->gpu, number;
@@ -416,7 +303,7 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 		return;
 	settle(span, gpu, orders, pid, now);
 	if (orders->flags & BOUNDED) {
-		learn(span, gpu, now);
+		learn(span, gpu, pid, now);
 		if (gpu->latest == pid && gpu->due > now)
 			gpu->due = now;
 	}

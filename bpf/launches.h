@@ -81,6 +81,8 @@ struct span {
 	__u32 heard;     /* the agent has heard of it */
 	__u32 measured;  /* how many spans `least` is of */
 	__u32 mixed;     /* others' work was in flight with it */
+	__u32 run;       /* launches since the GPU last had none of its */
+	__u32 pad;
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 };
 

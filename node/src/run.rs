@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -40,6 +41,9 @@ const ASKS_QUEUED_MAX: usize = 256;
 
 /// A watcher that waits for a busy processor sees everything late; it uses a hundredth of one, and so comes first where it may.
 const NICENESS: i32 = -10;
+
+/// How long an agent that was killed keeps its socket: it has probes to take away first.
+const DYING_MAX: Duration = Duration::from_secs(2);
 
 /// Why an agent could not start, or run on.
 #[derive(Debug, thiserror::Error)]
@@ -282,8 +286,12 @@ impl Drop for AbortOnUnwind {
 /// Binds the socket. One that a dead agent left behind is replaced; a live agent's is not.
 async fn listen(path: &Path) -> Result<UnixListener, Failed> {
     let failed = |error| Failed::Socket(path.display().to_string(), error);
-    if UnixStream::connect(path).await.is_ok() {
-        return Err(Failed::Running(path.display().to_string()));
+    let asked = Instant::now();
+    while UnixStream::connect(path).await.is_ok() {
+        if asked.elapsed() > DYING_MAX {
+            return Err(Failed::Running(path.display().to_string()));
+        }
+        tokio::time::sleep(DYING_MAX / 20).await;
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;

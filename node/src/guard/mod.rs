@@ -35,6 +35,10 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A guard that lived this long died of something else than its start.
 const STARTED_WELL: Duration = Duration::from_secs(5);
 
+/// The kernel lets go of a dead process's descriptors from the last to the first, and each probe takes it a tenth of a second: what
+/// tells of the agent's death comes first.
+const DESCRIPTOR_FROM: i32 = 512;
+
 /// What the agent says: something is held, and I live; or nothing is.
 const HOLDING: u8 = b'h';
 const NOTHING: u8 = b'n';
@@ -129,13 +133,14 @@ fn keep_one(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd])
 /// One guard, from its start to its death.
 fn live(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
+    let ours = last_opened(ours);
     let mut command = spawn()?;
     command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
     let mut child = command.spawn()?;
     // Ours alone now: while the command lives, so does its end.
     drop(command);
     gates::hand_over(&ours, tables)?;
-    let mut heard = ours.try_clone()?;
+    let mut heard = last_opened(ours.try_clone()?);
     *shared.link() = Some(ours);
     let mut byte = [0];
     while let Ok(1) = heard.read(&mut byte) {
@@ -148,4 +153,9 @@ fn live(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) -> 
         }
     }
     child.wait().map(drop)
+}
+
+/// The same stream, with a descriptor behind all others; or as it is, where so many are not allowed.
+fn last_opened(stream: UnixStream) -> UnixStream {
+    rustix::io::fcntl_dupfd_cloexec(&stream, DESCRIPTOR_FROM).map_or(stream, UnixStream::from)
 }

@@ -19,10 +19,6 @@ use std::path::Path;
 /// The compiled programs. `bpf/build` makes them; a test says whether they are of this source.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../../bpf/launches.bpf.o");
 
-/// A process that dies closes its descriptors in their order, and each link takes a tenth of a second: what tells others of its death
-/// must have a lower number.
-const DESCRIPTORS_FROM: RawFd = 256;
-
 /// Of a link: the program runs when the functions return.
 const ON_RETURN: u32 = 1;
 
@@ -200,6 +196,5 @@ fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: both commands return a new file descriptor, which is ours alone.
-    let made = unsafe { OwnedFd::from_raw_fd(result as RawFd) };
-    Ok(rustix::io::fcntl_dupfd_cloexec(&made, DESCRIPTORS_FROM).unwrap_or(made))
+    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }

@@ -91,6 +91,8 @@ pub(super) struct Span {
     heard: u32,
     measured: u32,
     mixed: u32,
+    run: u32,
+    pad: u32,
     last: [u32; STREAM_BITS],
 }
 
@@ -115,6 +117,8 @@ impl Span {
         heard: 0,
         measured: 0,
         mixed: 0,
+        run: 0,
+        pad: 0,
         last: [0; STREAM_BITS],
     };
 }
@@ -209,6 +213,6 @@ mod tests {
         assert_eq!(sizes("SPANS"), (4, size(size_of::<Span>())));
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
-        assert_eq!(size_of::<Span>(), 12 * 8 + 6 * 4 + 4 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 12 * 8 + 8 * 4 + 4 * STREAM_BITS, "no padding");
     }
 }

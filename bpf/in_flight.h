@@ -1,0 +1,117 @@
+/* How much GPU time is in flight, and what a launch takes.
+ *
+ * Work on the GPU cannot be called back, so an urgent launch waits for all that others have queued. For each GPU `due` says when the
+ * work of the bounded processes should be done: every launch moves it by the process's estimate. A launch that would bring more than
+ * the bound into flight is stopped until little is left.
+ *
+ * The estimate is learnt at drains. While the bound is not in force it is the time of the span, less the gaps in which the GPU had
+ * nothing and what urgent processes took (their own work as it is when nobody disturbs them, not the time they had to wait for it),
+ * shared among its launches: every error of that makes it longer, so the least of the last few counts. While the bound is in force the
+ * GPU may idle because of us, so the estimate is corrected by how early or late the work was done. */
+#ifndef IN_FLIGHT_H
+#define IN_FLIGHT_H
+
+/* Spans of which the shortest launch is taken. */
+#define MEASURED_MAX 8
+
+/* What is in flight of bounded processes. */
+static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
+{
+	return gpu->due > now ? gpu->due - now : 0;
+}
+
+/* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
+static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
+{
+	__u64 start = gpu->due > now ? gpu->due : now, since;
+	if (gpu->latest == pid) {
+		span->done = gpu->due;
+		span->ahead = start - now;
+	} else {
+		__u32 other = gpu->latest;
+		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
+		if (theirs)
+			theirs->done = gpu->due;
+		if (theirs && theirs->pending)
+			theirs->mixed = span->mixed = 1;
+		gpu->latest = pid;
+		span->ahead = gpu->due > now ? NOT_ALONE : 0;
+	}
+	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
+	since = span->launches && span->done > span->first ? span->done : span->first;
+	if (start > since)
+		span->lost += start - since;
+	span->latest = now;
+	span->run = now >= gpu->due ? 1 : span->run + 1;
+	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
+	gpu->due = start + span->estimate + span->estimate / 256;
+}
+
+/* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
+static __always_inline void measure(struct span *span, __u64 each)
+{
+	if (!span->measured || each < span->least)
+		span->least = each;
+	span->measured++;
+	if (!span->estimate || each < span->estimate)
+		span->estimate = each;
+	if (span->measured < MEASURED_MAX)
+		return;
+	span->estimate = span->least;
+	span->measured = 0;
+}
+
+/* A span of a bounded process is over. Without the bound, its length says what a launch takes. With it, what counts is how wrong the
+ * forecast of its end was: that error is the sum of `run` launches' errors. */
+static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
+{
+	__u64 length = now - span->first, tail = now - span->latest, error;
+	if (!span->launches || gpu->urgent || span->lost >= length)
+		return;
+	if (!span->bounded || !span->estimate) {
+		if (!span->mixed)
+			measure(span, (length - span->lost) / span->launches);
+		return;
+	}
+	span->measured = 0;
+	if (gpu->latest != pid || !span->run || span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
+		return;
+	if (now >= gpu->due) {
+		span->estimate += (now - gpu->due) / span->run / 2;
+		return;
+	}
+	error = (gpu->due - now) / span->run;
+	/* The GPU ran dry before the latest launch, and nobody knows for how long. If that launch was alone, it tells what one takes. */
+	if (tail <= span->estimate)
+		error = span->ahead < span->estimate / 2 ? span->estimate - tail
+			: error > span->estimate / 64 ? error : span->estimate / 64;
+	span->estimate -= error / 2;
+}
+
+/* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
+static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
+{
+	__u64 took, theirs;
+	struct span *latest;
+	__u32 other = gpu->latest;
+	if (!(gpu->urgent & bit))
+		return;
+	if (span->launches && now > span->launched)
+		measure(span, (now - span->launched) / span->launches);
+	gpu->urgent_work += span->estimate * span->launches;
+	__sync_fetch_and_and(&gpu->urgent, ~bit);
+	gpu->urgent_until = now;
+	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
+	if (gpu->urgent || !gpu->ahead_then)
+		return;
+	took = now - gpu->urgent_since;
+	if (gpu->urgent_work > took)
+		gpu->urgent_work = took;
+	theirs = took - gpu->urgent_work;
+	gpu->due = now + (gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0);
+	latest = bpf_map_lookup_elem(&SPANS, &other);
+	if (latest)
+		latest->lost += gpu->urgent_work;
+}
+
+#endif
