@@ -9,6 +9,7 @@ pub mod overrides;
 pub mod own;
 mod refusal;
 mod stage;
+mod timeline;
 mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;

@@ -3,6 +3,7 @@
 //! A key that nobody knows is an error that names the nearest one: a setting that is silently ignored is worse than none.
 
 use crate::ledger::Retention;
+use crate::webhook::Webhook;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,8 @@ pub struct Config {
     pub burst_gap_us: u64,
     /// How much the ledger keeps.
     pub ledger: Retention,
+    /// Who is told of events as they happen.
+    pub webhook: Option<Webhook>,
 }
 
 /// What one source sets: the file, or flags and environment together.
@@ -93,6 +96,18 @@ pub struct Layer {
     pub burst_gap_us: Option<u64>,
     /// See [`Config`].
     pub ledger: LedgerLayer,
+    /// See [`Config`].
+    pub webhook: WebhookLayer,
+}
+
+/// The webhook's part of a layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct WebhookLayer {
+    /// Where to.
+    pub url: Option<String>,
+    /// Which events; `missed` if not given.
+    pub events: Option<Vec<String>>,
 }
 
 /// The ledger's part of a layer.
@@ -105,8 +120,8 @@ pub struct LedgerLayer {
     pub rows: Option<u32>,
 }
 
-/// The keys of the file, and those of its one section.
-const KEYS: [&str; 15] = [
+/// The keys of the file, and those of its sections.
+const KEYS: [&str; 16] = [
     "driver",
     "socket",
     "http",
@@ -122,8 +137,10 @@ const KEYS: [&str; 15] = [
     "in_flight_us",
     "burst_gap_us",
     "ledger",
+    "webhook",
 ];
 const LEDGER_KEYS: [&str; 2] = ["days", "rows"];
+const WEBHOOK_KEYS: [&str; 2] = ["url", "events"];
 
 /// Why a configuration is none.
 #[derive(Debug, thiserror::Error)]
@@ -170,8 +187,10 @@ impl Layer {
         };
         let table: toml::Table = toml::from_str(text).map_err(not_toml)?;
         check_keys(file, "", table.keys(), &KEYS)?;
-        if let Some(toml::Value::Table(ledger)) = table.get("ledger") {
-            check_keys(file, "ledger.", ledger.keys(), &LEDGER_KEYS)?;
+        for (section, known) in [("ledger", &LEDGER_KEYS), ("webhook", &WEBHOOK_KEYS)] {
+            if let Some(toml::Value::Table(keys)) = table.get(section) {
+                check_keys(file, &format!("{section}."), keys.keys(), known)?;
+            }
         }
         toml::from_str(text).map_err(not_toml)
     }
@@ -211,8 +230,38 @@ impl Layer {
                 days: self.ledger.days.or(below.ledger.days).unwrap_or(30),
                 rows: self.ledger.rows.or(below.ledger.rows).unwrap_or(1_000_000),
             },
+            webhook: webhook(below.webhook)?,
         })
     }
+}
+
+/// Events that a webhook can be told of.
+pub const EVENTS: [&str; 10] = [
+    "started",
+    "missed",
+    "finished",
+    "held",
+    "released",
+    "hold-expired",
+    "frozen",
+    "thawed",
+    "leaked",
+    "suggested",
+];
+
+fn webhook(given: WebhookLayer) -> Result<Option<Webhook>, Wrong> {
+    let Some(url) = given.url else { return Ok(None) };
+    // The address may have a secret in it, and is not repeated.
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        let wrong = "webhook.url is not an address: accepted are http://… and https://…";
+        return Err(Wrong::Value(wrong.to_owned()));
+    }
+    let events = given.events.unwrap_or_else(|| vec!["missed".to_owned()]);
+    if let Some(event) = events.iter().find(|event| !EVENTS.contains(&event.as_str())) {
+        let known = EVENTS.join(", ");
+        return Err(Wrong::Value(format!("webhook.events has '{event}': accepted are {known}")));
+    }
+    Ok(Some(Webhook { url, events }))
 }
 
 fn known_policy(name: Option<String>) -> Result<String, Wrong> {
@@ -310,6 +359,8 @@ mod tests {
             ("burst_gap_us = 99000000", ["99000000", "0 to"]),
             ("in_flight_us = 1", ["1", "500 to"]),
             ("http = \"0.0.0.0:80\"", ["0.0.0.0:80", "loopback"]),
+            ("[webhook]\nurl = \"ftp://x\"", ["webhook.url", "https://"]),
+            ("[webhook]\nurl = \"http://x\"\nevents = [\"late\"]", ["'late'", "missed"]),
             ("node = \"a\"\nnot toml", ["line 2", "leeway.toml"]),
         ] {
             let wrong = parse(text).unwrap_err();

@@ -37,11 +37,15 @@ mod views;
 
 mod feed;
 
+mod metrics;
+
 pub mod ledger;
 
 mod table;
 
 mod server;
+
+pub mod webhook;
 
 mod notify;
 

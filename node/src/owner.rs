@@ -10,6 +10,7 @@ use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::metrics::Notes;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
@@ -60,6 +61,7 @@ pub(crate) struct Owner {
     pub(crate) latest: BTreeMap<ContainerId, TableTask>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ledger: Ledger,
+    pub(crate) notes: Notes,
     pub(crate) table: Option<Table>,
     pub(crate) probed: Probed,
     pub(crate) actuator: Actuator,
@@ -130,8 +132,9 @@ impl Owner {
                 self.docker = answers;
                 self.actuator.docker_is_back();
             }
-            Told::Container(id, name, labels) => {
+            Told::Container(id, name, labels, image) => {
                 let number = self.registry.meet(&id, name, labels);
+                self.registry.set_image(number, image);
                 self.tell_terms(at, number);
             }
             Told::ContainerGone(id) => self.part(at, &id),
@@ -160,6 +163,7 @@ impl Owner {
             }
             Told::Probes(seen) => self.on_probes(at, seen),
             Told::ProcessGone(process) => {
+                self.measure_exit(at, process);
                 self.learn(at, Fact::ProcessGone(process));
                 self.probed.forget(process);
                 let happened = self.actuator.part(process);
@@ -171,7 +175,10 @@ impl Owner {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
             }
-            Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
+            Told::Core(process, gpu, permille) => {
+                self.measure_core(at, (process, gpu), permille);
+                self.learn(at, Fact::Core { process, gpu, permille });
+            }
             Told::Ask(question) => views::answer(self, question),
             Told::Stop => {}
             of_ours => self.take_ours(at, of_ours),
@@ -277,6 +284,7 @@ impl Owner {
     fn part(&mut self, at: Instant, id: &str) {
         if let Some(number) = self.registry.by_id(id) {
             self.learn(at, Fact::ContainerGone(number));
+            self.measure_no_more(number);
             self.registry.forget(number);
             self.actuator.forget(number);
             self.latest.remove(&number);
@@ -422,6 +430,7 @@ impl Owner {
 
     fn tell(&mut self, events: &[Event]) {
         for event in events {
+            self.measure(event);
             match event {
                 Event::Started { task, at } => {
                     self.starts_us.insert(*task, clock::wall_us(*at));

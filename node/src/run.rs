@@ -10,11 +10,12 @@ use crate::feed::Feed;
 use crate::guard::{self, Guard};
 use crate::journal::Journal;
 use crate::ledger::{Ledger, Writer};
+use crate::metrics::{Metrics, Notes};
 use crate::owner::Owner;
 use crate::registry::Registry;
 use crate::server::{self, Desk};
 use crate::table::Table;
-use crate::{clock, notify};
+use crate::{clock, notify, webhook};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -96,7 +97,7 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let (sender, news) = sync_channel(FACTS_QUEUED_MAX);
     let teller = Teller(sender);
     let (asks, asked) = tokio::sync::mpsc::channel(ASKS_QUEUED_MAX);
-    let feed = Arc::new(Feed::new());
+    let (feed, metrics) = (Arc::new(Feed::new()), Arc::new(Metrics::new(&config.node)));
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
     let exits = Exits::start(teller.clone())?;
@@ -108,10 +109,11 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let cannot_hold = freezer::works_here().err();
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
+    let notes = Notes::new(Arc::clone(&metrics));
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
-        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
+        let mut owner = new_owner(&owned, told, kept, notes, asks, launches, actuator);
         (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
         owner.set_policy(&owned.policy);
         owner.run(news);
@@ -122,7 +124,10 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
     tokio::spawn(overrides::watch(config.state_dir.clone(), teller.clone()));
-    let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed };
+    if let Some(webhook) = config.webhook.clone() {
+        webhook::start(webhook, &feed, Arc::clone(&metrics))?;
+    }
+    let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed, metrics };
     let (routes, http_routes) = (server::routes(desk.clone(), true), server::routes(desk, false));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     if let Some(http) = http {
@@ -206,6 +211,7 @@ pub(crate) fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
+    notes: Notes,
     asks: tokio::sync::mpsc::Sender<String>,
     launches: Option<Launches>,
     actuator: Actuator,
@@ -229,6 +235,7 @@ pub(crate) fn new_owner(
         latest: BTreeMap::new(),
         feed,
         ledger,
+        notes,
         table: table.ok(),
         probed: Probed::new(launches),
         actuator,

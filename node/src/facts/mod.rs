@@ -52,8 +52,8 @@ pub struct Found {
 pub enum Told {
     /// Docker answers, or does no more.
     Docker(bool),
-    /// A container exists: its id, name and labels.
-    Container(String, String, Labels),
+    /// A container exists: its id, name, labels, and the image it was made from.
+    Container(String, String, Labels, Option<String>),
     /// A container was removed.
     ContainerGone(String),
     /// These are all the containers there are.

@@ -1,0 +1,8 @@
+//! What people and programs see of a running agent: metrics, events, traces, the terminal view.
+//!
+//! Against a real agent on a simulated GPU; containers are plain cgroups with labels.
+
+mod scene;
+
+mod metrics;
+mod told;
