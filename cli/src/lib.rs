@@ -10,6 +10,7 @@ pub mod own;
 mod refusal;
 mod stage;
 mod timeline;
+mod top;
 mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -42,6 +43,7 @@ enum Command {
     Release(commands::release::Release),
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
+    Top(commands::top::Top),
     Doctor(commands::doctor::Doctor),
     Demo(commands::demo::Demo),
     Bench(commands::bench::Bench),
@@ -94,6 +96,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Release(release) => release.run(docker),
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
+        Command::Top(top) => top.run(),
         Command::Doctor(doctor) => doctor.run(docker),
         Command::Demo(demo) => demo.run(docker),
         Command::Bench(bench) => bench.run(),

@@ -5,4 +5,5 @@
 mod scene;
 
 mod metrics;
+mod terminal;
 mod told;

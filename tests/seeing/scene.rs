@@ -21,10 +21,6 @@ impl Running {
         Self(command.spawn().expect("a program that starts"))
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
     /// Ends it in an orderly way.
     pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.0);

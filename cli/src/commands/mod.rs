@@ -13,6 +13,7 @@ pub mod guard;
 pub mod policy;
 pub mod release;
 pub mod tasks;
+pub mod top;
 
 pub mod completions;
 pub mod plugin;
