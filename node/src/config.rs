@@ -32,8 +32,12 @@ pub struct Config {
     pub driver: Option<PathBuf>,
     /// The API's socket.
     pub socket: PathBuf,
-    /// The API on loopback, too.
+    /// The API and the page on TCP, too.
     pub http: Option<SocketAddr>,
+    /// The file with the token that is asked for there; without one it is on loopback.
+    pub http_token_file: Option<PathBuf>,
+    /// Whether something can be changed there.
+    pub http_actions: bool,
     /// What must not outlive a restart of the machine.
     pub run_dir: PathBuf,
     /// What must.
@@ -72,6 +76,10 @@ pub struct Layer {
     pub socket: Option<PathBuf>,
     /// See [`Config`].
     pub http: Option<SocketAddr>,
+    /// See [`Config`].
+    pub http_token_file: Option<PathBuf>,
+    /// See [`Config`].
+    pub http_actions: Option<bool>,
     /// See [`Config`].
     pub run_dir: Option<PathBuf>,
     /// See [`Config`].
@@ -121,10 +129,12 @@ pub struct LedgerLayer {
 }
 
 /// The keys of the file, and those of its sections.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "driver",
     "socket",
     "http",
+    "http_token_file",
+    "http_actions",
     "run_dir",
     "state_dir",
     "table",
@@ -207,14 +217,18 @@ impl Layer {
         let burst_gap_us = self.burst_gap_us.or(below.burst_gap_us);
         let burst_gap_us = in_range("burst_gap_us", burst_gap_us, BURST_GAP_US_DEFAULT, BURST_GAP_US)?;
         let http = self.http.or(below.http);
-        if let Some(address) = http.filter(|address| !address.ip().is_loopback()) {
-            let wrong = format!("http = '{address}' is not on loopback: anybody who reaches it could ask it");
-            return Err(Wrong::Value(wrong));
+        let http_token_file = self.http_token_file.or(below.http_token_file);
+        let open = http.filter(|address| !address.ip().is_loopback() && http_token_file.is_none());
+        if let Some(address) = open {
+            let wrong = "is not on loopback: anybody who reaches it could ask it, unless http_token_file asks for a token";
+            return Err(Wrong::Value(format!("http = '{address}' {wrong}")));
         }
         Ok(Config {
             driver: self.driver.or(below.driver),
             socket: self.socket.or(below.socket).unwrap_or_else(|| run_dir.join("agent.sock")),
             http,
+            http_token_file,
+            http_actions: self.http_actions.or(below.http_actions).unwrap_or(false),
             run_dir,
             state_dir: self.state_dir.or(below.state_dir).unwrap_or_else(|| PathBuf::from("/var/lib/leeway")),
             table: self.table.or(below.table).unwrap_or_else(|| PathBuf::from(wire::table::PATH)),

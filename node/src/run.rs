@@ -13,7 +13,7 @@ use crate::ledger::{Ledger, Writer};
 use crate::metrics::{Metrics, Notes};
 use crate::owner::Owner;
 use crate::registry::Registry;
-use crate::server::{self, Desk};
+use crate::server::{self, Desk, Door};
 use crate::table::Table;
 use crate::{clock, notify, webhook};
 use sched::{Scheduler, Settings};
@@ -37,6 +37,8 @@ pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
 const SOCKET_MODE: u32 = 0o660;
 /// The group that may, where there is one.
 const SOCKET_GROUP: &str = "leeway";
+/// Shorter ones could be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
 /// How many unknown containers may wait for Docker to be asked.
 const ASKS_QUEUED_MAX: usize = 256;
 
@@ -52,6 +54,9 @@ pub enum Failed {
     /// The socket cannot be had.
     #[error("could not listen at {0}")]
     Socket(String, #[source] io::Error),
+    /// The token cannot be had.
+    #[error("could not use the token in {0}: {1}")]
+    Token(String, String),
     /// Another agent has the socket.
     #[error("an agent already answers at {0}")]
     Running(String),
@@ -88,12 +93,7 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let run_dir = config.run_dir.clone();
     // Its own thread, for it may ask Docker.
     let _ = tokio::task::spawn_blocking(move || let_go_what_was_left(&run_dir, &left)).await;
-    let http = match config.http {
-        Some(address) => Some(
-            TcpListener::bind(address).await.map_err(|error| Failed::Socket(address.to_string(), error))?,
-        ),
-        None => None,
-    };
+    let (http, door) = open_tcp(config).await?;
     let (sender, news) = sync_channel(FACTS_QUEUED_MAX);
     let teller = Teller(sender);
     let (asks, asked) = tokio::sync::mpsc::channel(ASKS_QUEUED_MAX);
@@ -128,7 +128,8 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
         webhook::start(webhook, &feed, Arc::clone(&metrics))?;
     }
     let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed, metrics };
-    let (routes, http_routes) = (server::routes(desk.clone(), true), server::routes(desk, false));
+    let routes = server::routes(desk.clone(), true, None);
+    let http_routes = server::routes(desk, config.http_actions, Some(door));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     if let Some(http) = http {
         tokio::spawn(async move { axum::serve(http, http_routes).await });
@@ -178,14 +179,38 @@ async fn wait_for_the_end(
 
 fn say_what_needs_a_restart(old: &Config, new: &Config) {
     let places = |config: &Config| {
-        let Config { driver, socket, http, state_dir, table, node, .. } = config.clone();
-        (driver, socket, http, state_dir, table, node)
+        let Config { driver, socket, http, http_token_file, http_actions, webhook, .. } = config.clone();
+        let Config { state_dir, table, node, .. } = config.clone();
+        (driver, socket, http, http_token_file, http_actions, webhook, state_dir, table, node)
     };
     if places(old) != places(new) {
         eprintln!(
-            "warning: a new driver, socket, http, state_dir, table or node counts after a restart only"
+            "warning: a new driver, socket, http, webhook, state_dir, table or node counts after a restart only"
         );
     }
+}
+
+/// The address to answer at over TCP, and who may come in there.
+async fn open_tcp(config: &Config) -> Result<(Option<TcpListener>, Door), Failed> {
+    let Some(address) = config.http else { return Ok((None, Door::default())) };
+    let token = config.http_token_file.as_deref().map(read_token).transpose()?;
+    let failed = |error| Failed::Socket(address.to_string(), error);
+    Ok((Some(TcpListener::bind(address).await.map_err(failed)?), Door { token }))
+}
+
+/// The token in a file that only those who may know it can read.
+fn read_token(file: &Path) -> Result<String, Failed> {
+    let wrong = |why: String| Failed::Token(file.display().to_string(), why);
+    let about = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
+    if about.permissions().mode() & 0o007 != 0 {
+        return Err(wrong("anybody may read it; `chmod 600` it".to_owned()));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let token = text.trim().to_owned();
+    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong(format!("a token has at least {TOKEN_BYTES_MIN} visible ASCII characters")));
+    }
+    Ok(token)
 }
 
 fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {

@@ -1,7 +1,11 @@
 //! The agent's API: HTTP over a Unix socket, and on loopback where that is asked for. Documented in docs/api.md.
 
+mod door;
 mod live;
 mod news;
+mod page;
+
+pub(crate) use door::Door;
 
 use crate::clock;
 use crate::commands::Command;
@@ -19,8 +23,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use wire::agent::{
-    ContainerLine, ExplainLine, HistoryLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted, ReleasedLine,
-    TaskLine,
+    AccessLine, ContainerLine, ExplainLine, HistoryLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted,
+    ReleasedLine, TaskLine,
 };
 
 /// The most finished tasks one answer holds.
@@ -59,14 +63,17 @@ struct HistoryAsked {
     parts: Option<i64>,
 }
 
-/// Every path there is; `may_change` says whether something can be changed, too.
-pub(crate) fn routes(desk: Desk, may_change: bool) -> Router {
+/// Every path there is; `may_change` says whether something can be changed, too, and `door` who may come in.
+pub(crate) fn routes(desk: Desk, may_change: bool, door: Option<Door>) -> Router {
     let changes =
         Router::new().route("/v1/policy", get(policy).put(set_policy)).route("/v1/release", post(release));
-    // Whoever reaches a loopback address is not asked who they are, and may only look.
+    // Over TCP they may only look, unless the operator says otherwise.
     let looks = Router::new().route("/v1/policy", get(policy));
     let routes = if may_change { changes } else { looks };
-    routes
+    let access = Json(AccessLine { may_change });
+    let routes = routes
+        .merge(page::routes())
+        .route("/v1/access", get(async move || access))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/containers", get(containers))
         .route("/v1/containers/{container}/explain", get(explain))
@@ -76,8 +83,8 @@ pub(crate) fn routes(desk: Desk, may_change: bool) -> Router {
         .route("/v1/live", get(live::follow))
         .route("/v1/history", get(history))
         .route("/metrics", get(figures))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/api.md\n") })
-        .with_state(desk)
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/api.md\n") });
+    door::before(routes, door).with_state(desk)
 }
 
 /// Asks the owner.

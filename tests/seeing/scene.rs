@@ -132,6 +132,12 @@ impl Scene {
         container
     }
 
+    /// What the agent calls a container.
+    pub(crate) fn id(&self, name: &str) -> String {
+        let parent = self.cgroup.file_name().expect("a name").to_string_lossy();
+        format!("/{parent}/{name}")
+    }
+
     /// One more program in a container.
     pub(crate) fn again(&self, container: &mut Container, words: &[&str]) {
         let mut shell = Command::new("sh");
@@ -177,7 +183,8 @@ fn hierarchy() -> PathBuf {
 
 fn simulate(folder: &Path) -> Running {
     let mut command = Command::new(leeway_program());
-    command.args(["gpu", "simulate", "--listed-after-ms", "0", "--dir"]).arg(folder);
+    // Every context takes its part, and some tests have hundreds.
+    command.args(["gpu", "simulate", "--listed-after-ms", "0", "--memory", "512GiB", "--dir"]).arg(folder);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("a simulated GPU");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");

@@ -67,6 +67,13 @@ pub struct EventLine {
     pub gpu: Option<u16>,
 }
 
+/// What the one who asks may do: `/v1/access`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessLine {
+    /// Change the policy, and release containers.
+    pub may_change: bool,
+}
+
 /// How many deadlines were met and missed in a stretch of time: `/v1/history`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryLine {

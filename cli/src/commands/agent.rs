@@ -39,7 +39,7 @@ pub struct Places {
     /// The socket of the API
     #[arg(long, value_name = "FILE", env = "LEEWAY_SOCKET")]
     socket: Option<PathBuf>,
-    /// Serve the API on loopback, too
+    /// Serve the page and the API on TCP, too: loopback, or elsewhere with http_token_file in the configuration
     #[arg(long, value_name = "ADDRESS", env = "LEEWAY_HTTP")]
     http: Option<SocketAddr>,
     /// For what must not outlive a restart of the machine: the socket, and what is held
@@ -135,7 +135,7 @@ fn failure(failed: &Failed) -> anyhow::Error {
         Failed::Namespace => {
             words.help("run the agent on the host, or in a container with --pid=host").exit(WRONG_NAMESPACE)
         }
-        Failed::Threads(_) => words,
+        Failed::Token(..) | Failed::Threads(_) => words,
     }
     .into()
 }

@@ -83,7 +83,10 @@ fn add(cells: &mut [Cell], bar: &Bar, first: i64, column_us: i64, now_us: i64) {
         && let Some(cell) = cells.get_mut((due_us / column_us - first) as usize)
     {
         let missed = bar.hit(now_us) == Some(false);
-        cell.due = Some(cell.due.unwrap_or(false) || missed);
+        // Where a deadline is shorter than two columns, its mark would hide what it is about; a miss never does.
+        if missed || due_us - bar.start_us >= 2 * column_us {
+            cell.due = Some(cell.due.unwrap_or(false) || missed);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ impl Hold {
             // Where launches are probed nobody need be frozen.
             tier: Some(Tier::Polling),
             run_dir,
+            http: None,
         };
         let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
