@@ -1,6 +1,6 @@
 // One container: why it is, or is not, running; how its deadlines went; its tasks and its holds, each with the reason.
 
-import { ask, json, load, model, now } from "./model.js";
+import { ask, json, model, now } from "./model.js";
 import * as lanes from "./lanes.js";
 import { bytes, clock, given, make, percent, rate, span } from "./words.js";
 
@@ -145,4 +145,3 @@ export function pointed(x, y) {
 }
 
 export const isOpen = () => open != null;
-export const wants = () => load(lanes.from());

@@ -119,6 +119,22 @@ function drop(key, bar) {
   lane.splice(lane.indexOf(bar), 1);
 }
 
+/** Forgets what ended before a moment: a server has a million requests a week. Who looks back that far loads it again. */
+export function forget(before) {
+  for (const [key, bar] of bars) if (bar.end != null && bar.end < before) bars.delete(key);
+  for (const [name, lane] of model.lanes) {
+    const kept = lane.filter((bar) => bar.end == null || bar.end >= before);
+    if (kept.length) model.lanes.set(name, kept);
+    else model.lanes.delete(name);
+  }
+  for (const [key, list] of holds) {
+    const kept = list.filter((hold) => hold.until == null || hold.until >= before);
+    if (kept.length) holds.set(key, kept);
+    else holds.delete(key);
+  }
+  model.loadedSince = Math.max(model.loadedSince, before);
+}
+
 /** Loads what happened before, as far back as somebody wants to look. */
 export async function load(since) {
   if (since >= model.loadedSince) return;

@@ -1,6 +1,6 @@
 // The page: hears the agent, shows all containers or one, and says what the connection is like.
 
-import { follow, json, load, model, now, setToken } from "./model.js";
+import { follow, forget, json, load, model, now, setToken } from "./model.js";
 import * as lanes from "./lanes.js";
 import * as table from "./table.js";
 import * as one from "./container.js";
@@ -16,6 +16,7 @@ const BEFORE = 60000;
 const NOTABLE = ["missed", "hold-expired", "leaked", "suggested", "swapped-out", "swapped-in", "placed", "moved", "refused"];
 const NEWS_KEPT = 100;
 const heard = new Set();
+const KEPT = 600000; // what ended longer ago, and twice as long ago as is shown, is forgotten
 
 let paused = false;
 let waiting = false; // a frame is asked for
@@ -313,6 +314,10 @@ function begin() {
     ask();
   }, TICK);
   setInterval(history, HISTORY_EVERY);
+  setInterval(() => {
+    if (lanes.sight.end == null && !paused) forget(now() - Math.max(2 * lanes.sight.length, KEPT));
+    if (heard.size > 10 * NEWS_KEPT) heard.clear();
+  }, KEPT / 10);
   follow(BEFORE, (line, started) => {
     told(line, started);
     if (line.all) history();

@@ -198,9 +198,10 @@ async fn figures(State(desk): State<Desk>, asks: HeaderMap) -> Result<Response, 
     let text = tokio::task::spawn_blocking(move || metrics.open_text(&node, &containers)).await;
     let text = text.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())?;
     let accepts = asks.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (kind, text) = match accepts.contains("application/openmetrics-text") {
-        true => (metrics::OPEN, text),
-        false => (metrics::CLASSIC, metrics::classic(&text)),
+    let (kind, text) = if accepts.contains("application/openmetrics-text") {
+        (metrics::OPEN, text)
+    } else {
+        (metrics::CLASSIC, metrics::classic(&text))
     };
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -61,10 +61,9 @@ fn five_hundred_containers_and_ten_thousand_tasks_are_shown_at_once() {
     });
     let browser = Browser::start(1440, 900);
     browser.open(&format!("http://{}/", scene.http));
-    browser.until(
-        "five hundred rows",
-        &format!("document.querySelectorAll('#rows tr').length === {CONTAINERS}"),
-    );
+    let all = format!("document.getElementById('count').textContent === '{CONTAINERS} containers'");
+    browser.until("five hundred containers", &all);
+    assert_eq!(browser.value("document.querySelector('#rows tr a').textContent"), name(0));
     let paint = browser.value("performance.getEntriesByName('first-contentful-paint')[0]?.startTime");
     let filled = browser.value("performance.getEntriesByName('update')[0]?.startTime + performance.getEntriesByName('update')[0]?.duration");
     let (paint, filled) = (paint.as_f64().expect("a paint"), filled.as_f64().expect("a fill"));
@@ -85,10 +84,10 @@ fn five_hundred_containers_and_ten_thousand_tasks_are_shown_at_once() {
         let _one = scene.start(&format!("new-{number}"), &[("deadline", "30m")], &["hold", "--for", "200ms"]);
         std::thread::sleep(Duration::from_millis(300));
     }
-    browser.until(
-        "the new ones",
-        "[...document.querySelectorAll('#rows a')].some((name) => name.textContent === 'new-11')",
-    );
+    // Whoever is at the other end of the table is found by going there.
+    browser.value("document.getElementById('board').scrollTo(0, 1e6)");
+    let last = "[...document.querySelectorAll('#rows a')].some((name) => name.textContent === 'new-11')";
+    browser.until("new containers", last);
     let updates = browser.value(
         "performance.getEntriesByName('update').map((update) => update.duration).sort((a, b) => a - b)",
     );
@@ -104,6 +103,9 @@ fn five_hundred_containers_and_ten_thousand_tasks_are_shown_at_once() {
     );
     assert!(paint < FIRST_PAINT_MAX, "{paint}");
     assert!(updates.len() >= 10 && quantile(0.95) < UPDATE_MAX, "{updates:?}");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    // That this test reads the canvas is the browser's only complaint.
+    let complaints = browser.complaints();
+    let other: Vec<_> = complaints.iter().filter(|line| !line.contains("getImageData")).collect();
+    assert!(other.is_empty(), "{other:?}");
     drop(crowd);
 }

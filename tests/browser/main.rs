@@ -2,7 +2,7 @@
 //!
 //! Pictures of what was seen are kept in `target/pictures`.
 
-#[allow(dead_code, reason = "shared with tests/seeing, which uses all of it")]
+#[allow(dead_code, reason = "shared with tests/seeing; each uses its part")]
 #[path = "../seeing/scene.rs"]
 mod scene;
 mod webdriver;

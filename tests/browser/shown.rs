@@ -67,13 +67,14 @@ fn a_demo_fills_the_table_and_a_miss_turns_red() {
 #[test]
 fn the_reason_of_a_hold_is_readable_in_the_table_and_on_the_container_s_page() {
     let scene = Scene::new();
-    let _agent = scene.agent("policy = \"fifo\"\n");
+    let _agent = scene.agent("policy = \"least-slack\"\n");
     let work = ["batch", "--kernel-us", "20000", "--depth", "4", "--for", "1h"];
     let _first = scene.start("first", &[("deadline", "1h")], &work);
     let browser = Browser::start(1280, 800);
     browser.open(&format!("http://{}/", scene.http));
     browser.until("first container", &row("first", ""));
-    let _second = scene.start("second", &[("deadline", "1h")], &work);
+    // One without a deadline waits for one that has one, and whose slack nobody knows yet.
+    let _second = scene.start("second", &[("manage", "true")], &work);
     let reason = row("second", ".querySelector('.why').textContent");
     browser.until("reason", &format!("/first/.test({reason})"));
     let width = browser.value(&row("second", ".querySelector('.why').getBoundingClientRect().width"));
@@ -96,7 +97,7 @@ fn the_reason_of_a_hold_is_readable_in_the_table_and_on_the_container_s_page() {
     browser.value(&row("second", ".querySelector('a').click()"));
     browser.until(
         "explanation",
-        "/second is (held|frozen) for .*because/.test(document.querySelector('.says')?.innerText)",
+        "/second is (held|frozen) for .*because/.test(document.querySelector('#one .says')?.innerText)",
     );
     browser.until("hold in the list", "/first/.test(document.querySelector('td.reason')?.textContent)");
     browser.picture(&picture("container"));

@@ -2,6 +2,7 @@
 //!
 //! Against a real agent on a simulated GPU; containers are plain cgroups with labels.
 
+#[allow(dead_code, reason = "shared with tests/browser; each uses its part")]
 mod scene;
 
 mod metrics;

@@ -39,7 +39,7 @@ pub struct Places {
     /// The socket of the API
     #[arg(long, value_name = "FILE", env = "LEEWAY_SOCKET")]
     socket: Option<PathBuf>,
-    /// Serve the page and the API on TCP, too: loopback, or elsewhere with http_token_file in the configuration
+    /// Serve the page and the API on TCP, too: loopback, or elsewhere with a token (docs/seeing.md)
     #[arg(long, value_name = "ADDRESS", env = "LEEWAY_HTTP")]
     http: Option<SocketAddr>,
     /// For what must not outlive a restart of the machine: the socket, and what is held

@@ -34,7 +34,7 @@ pub struct Tasks {
     /// Read the table in shared memory, without asking the agent: what runs, and each container's latest task
     #[arg(long, conflicts_with_all = ["since", "summary"])]
     shm: bool,
-    /// Write a trace of tasks, holds and deadlines, for ui.perfetto.dev or chrome://tracing
+    /// Write a trace of tasks, holds and deadlines, for Perfetto (ui.perfetto.dev) or Chrome
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "summary", "shm"])]
     trace: Option<PathBuf>,
     /// Write the timeline as a picture

@@ -3,8 +3,9 @@
 use crate::ask::Socket;
 use crate::failure::Failure;
 use crate::top::{self, Theme};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 /// Watch containers, tasks and floats, live
 ///
@@ -12,8 +13,11 @@ use std::io::IsTerminal;
 #[derive(clap::Args)]
 pub struct Top {
     /// Print one frame and exit
-    #[arg(long)]
+    #[arg(long, conflicts_with = "svg")]
     once: bool,
+    /// Write one frame as a picture, and exit
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Colours and characters; without one, dark, or ascii where the locale has no UTF-8
     #[arg(long, value_name = "THEME", env = "LEEWAY_THEME")]
     theme: Option<Theme>,
@@ -25,7 +29,12 @@ impl Top {
     pub(crate) fn run(self) -> Result<()> {
         let theme = self.theme.unwrap_or_else(usual);
         if self.once {
-            return super::print_all(top::once(&self.socket.path, theme)?.as_bytes());
+            return super::print_all(top::once(&self.socket.path, theme, false)?.as_bytes());
+        }
+        if let Some(file) = &self.svg {
+            let drawn = top::once(&self.socket.path, self.theme.unwrap_or(Theme::Dark), true)?;
+            return std::fs::write(file, drawn)
+                .with_context(|| format!("could not write {}", file.display()));
         }
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             return Err(Failure::new("a live view needs a terminal").help("--once prints one frame").into());

@@ -8,6 +8,7 @@ mod feed;
 mod keys;
 mod lanes;
 mod model;
+mod picture;
 mod rows;
 mod screen;
 mod theme;
@@ -23,12 +24,13 @@ use crate::timeline::micros;
 use anyhow::{Context, Result};
 use feed::Heard;
 use model::Model;
-use ratatui::backend::{Backend, TestBackend};
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Terminal};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use view::View;
 use wire::agent::LiveLine;
@@ -61,11 +63,8 @@ fn show(
     let mut model = Model::default();
     loop {
         let next = Instant::now() + FRAME_EVERY;
-        loop {
-            match heard.try_recv() {
-                Ok(news) => model.hear(news),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while let Ok(news) = heard.try_recv() {
+            model.hear(news);
         }
         let now_us = jiff::Timestamp::now().as_microsecond();
         model.forget(now_us - lanes::SPAN_US);
@@ -81,8 +80,8 @@ fn show(
     }
 }
 
-/// One frame as text, for scripts.
-pub(crate) fn once(socket: &Path, theme: Theme) -> Result<String> {
+/// One frame for scripts: as text, or as a picture.
+pub(crate) fn once(socket: &Path, theme: Theme, drawn: bool) -> Result<String> {
     let since_us = jiff::Timestamp::now().as_microsecond() - lanes::SPAN_US;
     let mut first = None;
     wire::client::follow(socket, &format!("/v1/live?since_us={since_us}"), |data| {
@@ -94,12 +93,18 @@ pub(crate) fn once(socket: &Path, theme: Theme) -> Result<String> {
     let now_us = micros(&line.time).unwrap_or(since_us);
     let mut model = Model::default();
     model.hear(Heard::Line(Box::new(line)));
-    let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| width.0);
-    Ok(text(&model, &mut View::new(theme), now_us, width))
+    let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let width = wanted.or_else(|| terminal_size::terminal_size().map(|(width, _)| width.0)).unwrap_or(WIDTH);
+    let mut view = View::new(theme);
+    Ok(if drawn {
+        picture::draw(&frame(&model, &mut view, now_us, width))
+    } else {
+        text(&model, &mut view, now_us, width)
+    })
 }
 
 /// A frame that is high enough for everything, without what only a person at a keyboard needs.
-fn text(model: &Model, view: &mut View, now_us: i64, width: u16) -> String {
+fn frame(model: &Model, view: &mut View, now_us: i64, width: u16) -> Buffer {
     view.printed = true;
     let height = screen::height(model);
     let mut terminal = match Terminal::new(TestBackend::new(width, height)) {
@@ -107,11 +112,14 @@ fn text(model: &Model, view: &mut View, now_us: i64, width: u16) -> String {
         Err(never) => match never {},
     };
     let Ok(_) = terminal.draw(|frame| screen::draw(frame, model, view, now_us));
-    let size = terminal.backend().size().unwrap_or_default();
-    let buffer = terminal.backend().buffer();
+    terminal.backend().buffer().clone()
+}
+
+fn text(model: &Model, view: &mut View, now_us: i64, width: u16) -> String {
+    let buffer = frame(model, view, now_us, width);
     let mut text = String::new();
-    for y in 0..size.height {
-        let line: String = (0..size.width).map(|x| buffer[(x, y)].symbol()).collect();
+    for y in 0..buffer.area.height {
+        let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
         text += line.trim_end();
         text.push('\n');
     }

@@ -194,7 +194,9 @@ impl Metrics {
             }
         }
         // A GPU that was taken out, or a tier that is no more, has no figure.
-        (self.node_float.clear(), self.provisionable.clear(), self.error_bound.clear());
+        self.node_float.clear();
+        self.provisionable.clear();
+        self.error_bound.clear();
         for gpu in &node.gpus {
             let which = Which { gpu: gpu.gpu, uuid: gpu.uuid.clone() };
             self.node_float.get_or_create(&which).set(gpu.float_us.map_or(f64::INFINITY, seconds));

@@ -159,8 +159,8 @@ impl Owner {
         if let Some(known) = known {
             whose.container.clone_from(&known.name);
             whose.image = known.image.clone().unwrap_or_default();
-            whose.namespace = known.namespace().unwrap_or_default().to_owned();
-            whose.pod = known.pod().unwrap_or_default().to_owned();
+            known.namespace().unwrap_or_default().clone_into(&mut whose.namespace);
+            known.pod().unwrap_or_default().clone_into(&mut whose.pod);
             self.notes.series.entry(known.number).or_default().insert(whose.clone());
         }
         whose

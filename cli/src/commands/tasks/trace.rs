@@ -1,4 +1,4 @@
-//! Tasks, holds and deadlines as a trace that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open.
+//! Tasks, holds and deadlines as a trace that Perfetto and Chrome open.
 //!
 //! A GPU is a process of the trace, a container a thread of it. What overlaps on one thread must be nested, so a container whose
 //! tasks overlap has several. Units: microseconds.
@@ -29,7 +29,7 @@ pub(super) fn write(timeline: &Timeline, now_us: i64) -> String {
 }
 
 /// The bars of a lane, in as many rows as it takes for none to overlap.
-fn side_by_side<'a>(lane: &'a Lane, gpu: u16, now_us: i64) -> Vec<Vec<&'a Bar>> {
+fn side_by_side(lane: &Lane, gpu: u16, now_us: i64) -> Vec<Vec<&Bar>> {
     let mut rows: Vec<Vec<&Bar>> = Vec::new();
     for bar in lane.bars.iter().filter(|bar| bar.task.gpu == gpu) {
         let is_free = |row: &&mut Vec<&Bar>| {
