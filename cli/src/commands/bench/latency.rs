@@ -139,11 +139,7 @@ impl Latency {
         let mut times: Vec<f64> = served.iter().skip(WARM).filter_map(took).collect();
         times.sort_by(f64::total_cmp);
         let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).saturating_sub(1)).copied();
-        Ok(Outcome {
-            p50_ms: at(50).unwrap_or_default(),
-            p99_ms: at(99).unwrap_or_default(),
-            throughput,
-        })
+        Ok(Outcome { p50_ms: at(50).unwrap_or_default(), p99_ms: at(99).unwrap_or_default(), throughput })
     }
 
     fn compare(&self, case: Case, alone: &Outcome, sliced: &Outcome, managed: &Outcome) -> Value {
@@ -175,8 +171,9 @@ impl Program {
             std::io::Read::read_to_string(&mut stdout, &mut printed)
                 .context("could not read what a CUDA program printed")?;
         }
-        serde_json::from_str(&printed)
-            .map_err(|_| Failure::new(format!("a CUDA program failed and printed: {}", printed.trim())).into())
+        serde_json::from_str(&printed).map_err(|_| {
+            Failure::new(format!("a CUDA program failed and printed: {}", printed.trim())).into()
+        })
     }
 }
 
