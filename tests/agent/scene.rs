@@ -140,9 +140,10 @@ impl Scene {
 
     /// The tasks of a container, once there are that many and all have ended.
     pub(crate) fn finished(&self, container: &str, count: usize) -> Vec<Value> {
-        eventually(&format!("{count} finished tasks of {container}"), || {
+        eventually_or(&format!("{count} finished tasks of {container}"), || {
             let tasks = self.tasks(container);
-            (tasks.len() == count && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+            let ended = tasks.iter().filter(|task| !task["end"].is_null()).count();
+            if (tasks.len(), ended) == (count, count) { Ok(tasks) } else { Err(format!("{tasks:#?}")) }
         })
     }
 
@@ -180,12 +181,19 @@ pub(crate) fn simulate(folder: &Path, gpus: usize) -> Running {
 
 /// Looks again and again until there is something to see.
 pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    eventually_or(what, || look().ok_or_else(String::new))
+}
+
+/// The same, for what says what there is instead.
+fn eventually_or<T>(what: &str, look: impl Fn() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(seen) = look() {
-            return seen;
+        match look() {
+            Ok(seen) => return seen,
+            Err(instead) => {
+                assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what} {instead}");
+            }
         }
-        assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what}");
         std::thread::sleep(LOOK_EVERY);
     }
 }

@@ -1,4 +1,4 @@
-//! A real browser for a test: Chromium without a window, driven by its own driver over the WebDriver protocol.
+//! A real browser for a test: Chromium without a window, driven by its own driver over the `WebDriver` protocol.
 
 use serde_json::{Value, json};
 use std::path::Path;

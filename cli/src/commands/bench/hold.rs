@@ -69,13 +69,7 @@ impl Hold {
         players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
         drop(stage);
-        let report = super::report("hold", &node, results);
-        let text = if self.json {
-            super::in_json(&report)?
-        } else {
-            super::detect::table(&report.machine.gpu, &report.results)
-        };
-        crate::commands::print_all(text.as_bytes())
+        super::print(&super::report("hold", &node, results), self.json)
     }
 }
 
