@@ -50,7 +50,7 @@ fn run(words: &str, x: u16, y: u16, cell: &Cell) -> Text {
         .set("y", MARGIN + f64::from(y) * HIGH + 14.0)
         .set("textLength", words.chars().count() as f64 * WIDE)
         .set("lengthAdjust", "spacingAndGlyphs")
-        .set("style", format!("font: {FONT}; white-space: pre"))
+        .set("style", format!("font: {FONT}"))
         .set("fill", rgb(colour));
     if bold { text.set("font-weight", "bold") } else { text }
 }

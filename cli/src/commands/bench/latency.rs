@@ -81,6 +81,7 @@ impl Latency {
             policy: "least-slack",
             run_dir: None,
             tier: Some(Tier::Probes),
+            http: None,
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
