@@ -6,7 +6,10 @@ mod crowd;
 mod detect;
 mod hold;
 mod launches;
+mod recording;
 mod requests;
+mod stop;
+mod swap;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -25,6 +28,7 @@ enum Which {
     Detect(detect::Detect),
     Hold(hold::Hold),
     Launches(launches::Launches),
+    Swap(swap::Swap),
 }
 
 impl Bench {
@@ -33,6 +37,7 @@ impl Bench {
             Which::Detect(detect) => detect.run(),
             Which::Hold(hold) => hold.run(),
             Which::Launches(launches) => launches.run(),
+            Which::Swap(swap) => swap.run(),
         }
     }
 }
