@@ -65,6 +65,8 @@ enum Command {
     PluginMetadata,
     #[command(hide = true, name = commands::guard::COMMAND)]
     Guard(commands::guard::Guard),
+    #[command(hide = true, name = commands::swapper::COMMAND)]
+    Swapper(commands::swapper::Swapper),
     /// Pass the end of `docker` on to the process that started us
     #[command(hide = true, name = docker::relay::COMMAND)]
     Relay,
@@ -108,6 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
         Command::Guard(guard) => guard.run(docker),
+        Command::Swapper(swapper) => swapper.run(),
         Command::Play(play) => play.run(),
         Command::Sweeper => commands::demo::sweeper::run(docker),
         Command::Relay => docker::relay::run(),

@@ -15,9 +15,13 @@ pub mod clock;
 
 pub mod facts;
 
+mod settings;
+
 mod terms;
 
 mod registry;
+
+pub mod swap;
 
 pub mod actuator;
 

@@ -1,11 +1,11 @@
 //! The one thread that owns what is known: news in; events, ledger, table and answers out.
 
-use crate::actuator::{Actuator, Happened};
+use crate::actuator::{Actuator, Happened, Moved, What};
 use crate::clock;
 use crate::commands;
 use crate::coverage::Probed;
 use crate::facts::gpu::Poll;
-use crate::facts::{Found, Home, News, Told};
+use crate::facts::{Found, Home, News, Told, process};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
@@ -93,7 +93,7 @@ impl Owner {
         drop(news);
         self.actuator.finish();
         if let Some(guard) = self.guard.take() {
-            guard.stop();
+            guard.stop(self.actuator.has_somebody_out());
         }
     }
 
@@ -192,14 +192,20 @@ impl Owner {
                 let happened = self.actuator.done(done);
                 self.note(at, happened);
             }
+            Told::Moved(moved) => self.on_moved(at, moved),
             Told::Guard(watches) => {
                 self.actuator.guarded = watches;
+                if watches {
+                    // Before we had a guard, that of an earlier agent may have been at it.
+                    self.actuator.find_what_was_left();
+                }
                 self.guard.iter_mut().for_each(Guard::renew_at_once);
             }
             Told::LetGo => {
                 eprintln!("warning: the agent was silent too long, and its guard let everything go");
                 let happened = self.actuator.let_go(|_, _| true);
                 self.note(clock::now(), happened);
+                self.actuator.look_after_the_away();
             }
             Told::Health(id, healthy) => {
                 if let Some(number) = self.registry.by_id(&id) {
@@ -340,8 +346,31 @@ impl Owner {
                 Happened::Fact(fact) => self.learn(at, fact),
                 Happened::Frozen(container) => self.tell_of_container(at, container, "frozen"),
                 Happened::Thawed(container) => self.tell_of_container(at, container, "thawed"),
+                Happened::Unswappable(container, why) => {
+                    if let Some((at_us, line)) = views::unswappable(self, at, container, &why) {
+                        self.feed.tell(at_us, line);
+                    }
+                }
             }
         }
+    }
+
+    /// A process's GPU memory moved, or could not be. One that an earlier agent left out is met first.
+    fn on_moved(&mut self, at: Instant, moved: Moved) {
+        let process = moved.process;
+        let What::Found(line) = moved.what else {
+            let happened = self.actuator.moved(moved);
+            return self.note(at, happened);
+        };
+        let Some((_, home)) = process::look(process.pid).filter(|(found, _)| *found == process) else {
+            return;
+        };
+        let container = self.at_home(at, home);
+        for (gpu, _) in &line.rooms {
+            self.on_gpu(at, process, GpuId(*gpu), container, true);
+        }
+        let happened = self.actuator.adopt(line);
+        self.note(at, happened);
     }
 
     fn tell_of_container(&mut self, at: Instant, container: ContainerId, what: &str) {
@@ -370,13 +399,13 @@ impl Owner {
                 guard.renew(true);
             }
             for action in actions {
-                let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
-                if let Some(task) = self.scheduler.tracker().task(task).copied() {
+                if let Some(task) = self.scheduler.tracker().task(action.task()).copied() {
                     // Who is let go may stand again before we hear that it was let go: that is no old news. So a release counts
                     // from before the deed, and a hold from after it.
                     let before = clock::now();
                     let happened = self.actuator.act(action, &task);
-                    let is_release = matches!(action, sched::Action::Release { .. });
+                    let is_release =
+                        matches!(action, sched::Action::Release { .. } | sched::Action::Pass { .. });
                     self.note(if is_release { before } else { clock::now() }, happened);
                 }
             }

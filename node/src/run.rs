@@ -1,6 +1,6 @@
 //! The agent from start to stop: opens its places, starts its threads, waits for a signal, and puts everything away.
 
-use crate::actuator::{Actuator, LaunchGate, freezer};
+use crate::actuator::{Actuator, LaunchGate, Swapper, freezer};
 use crate::config::Config;
 use crate::coverage::Probed;
 use crate::facts::exits::Exits;
@@ -15,7 +15,7 @@ use crate::owner::Owner;
 use crate::registry::Registry;
 use crate::server::{self, Desk, Door};
 use crate::table::Table;
-use crate::{clock, notify, webhook};
+use crate::{clock, notify, swap, webhook};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -69,7 +69,13 @@ pub enum Failed {
 }
 
 /// Runs the agent until SIGTERM or SIGINT.
-pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
+pub fn run(
+    config: &Config,
+    connect: Connect,
+    reread: Reread,
+    guard: guard::Spawn,
+    helper: swap::Spawn,
+) -> Result<(), Failed> {
     if config.driver.is_none() && !in_host_pid_namespace() {
         return Err(Failed::Namespace);
     }
@@ -77,7 +83,7 @@ pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spaw
     let _ = rustix::process::setpriority_process(None, NICENESS);
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(config, connect, reread, guard))
+    runtime.block_on(serve(config, connect, reread, guard, helper))
 }
 
 /// Each process on a GPU is a file to us: with a shell's thousand, the exits of many would not be seen.
@@ -87,7 +93,13 @@ fn allow_many_files() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
-async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
+async fn serve(
+    config: &Config,
+    connect: Connect,
+    reread: Reread,
+    guard: guard::Spawn,
+    helper: swap::Spawn,
+) -> Result<(), Failed> {
     let listener = listen(&config.socket).await?;
     let left = Arc::clone(&connect);
     let run_dir = config.run_dir.clone();
@@ -105,8 +117,11 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let poll = Arc::new(gpu::Poll::default());
     let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
     let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
-    let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
+    let mut actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
     let cannot_hold = freezer::works_here().err();
+    if cannot_hold.is_none() {
+        actuator.swapper = Some(Swapper::start(helper, teller.clone(), exits.clone())?);
+    }
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
     let notes = Notes::new(Arc::clone(&metrics));
@@ -229,7 +244,7 @@ fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
 }
 
 fn settings(config: &Config) -> Settings {
-    Settings { burst_gap: sched::Span::from_micros(config.burst_gap_us.cast_signed()), ..Settings::default() }
+    crate::settings::with_burst_gap(sched::Span::from_micros(config.burst_gap_us.cast_signed()))
 }
 
 pub(crate) fn new_owner(

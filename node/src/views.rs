@@ -139,6 +139,7 @@ fn containers(owner: &Owner) -> Vec<ContainerLine> {
         let about = tracker.container(known.number);
         let state = match () {
             () if about.is_some_and(|about| about.paused) => State::Frozen,
+            () if owner.actuator.has_swapped(known.number) => State::Swapped,
             () if owner.actuator.has_frozen(known.number) => State::Frozen,
             () if tasks.is_empty() => State::Idle,
             () if tasks.iter().all(|task| matches!(task.grip, Grip::Held(_))) => State::Held,
@@ -268,6 +269,20 @@ pub(crate) fn container_event(
     Some((at_us, line))
 }
 
+/// A container cannot be swapped out.
+pub(crate) fn unswappable(
+    owner: &Owner,
+    at: Instant,
+    container: ContainerId,
+    why: &str,
+) -> Option<(i64, EventLine)> {
+    let (at_us, line) = container_event(owner, at, container, "unswappable")?;
+    Some((
+        at_us,
+        EventLine { reason: format!("it cannot be swapped out, and is held instead: {why}"), ..line },
+    ))
+}
+
 /// A launch went through a gate that was shut.
 pub(crate) fn leak(
     owner: &Owner,
@@ -318,6 +333,15 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
         Event::Released { task, at, because, .. } => {
             let expired = matches!(because, Some(Reason::HoldExpired(_)));
             (if expired { "hold-expired" } else { "released" }, *task, *at, why(because))
+        }
+        Event::SwappedOut { task, at, because, bytes } => {
+            let left = "an earlier agent left it so";
+            let because = because.map_or_else(|| left.to_owned(), |because| why(&Some(because)));
+            ("swapped-out", *task, *at, format!("{because}; {} MiB left the GPU", bytes >> 20))
+        }
+        Event::SwappedIn { task, at, because, away } => {
+            let words = format!("{}; it was out for {away}", why(because));
+            ("swapped-in", *task, *at, words)
         }
         Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
         Event::Suggested { task, at, gaps } => {

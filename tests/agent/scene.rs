@@ -60,8 +60,15 @@ impl Scene {
     /// A machine with that many GPUs, which NVML lists at once.
     pub(crate) fn new(daemon: &'static Daemon, gpus: usize) -> Self {
         let places = folder();
-        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus));
+        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, None));
         Self { daemon, places, _gpu: gpu }
+    }
+
+    /// A machine with one GPU of that much memory.
+    pub(crate) fn with_memory(daemon: &'static Daemon, memory: &str) -> Self {
+        let places = folder();
+        let gpu = simulate(&places.path().join("gpu"), 1, Some(memory));
+        Self { daemon, places, _gpu: Some(gpu) }
     }
 
     pub(crate) fn place(&self, name: &str) -> PathBuf {
@@ -143,7 +150,11 @@ impl Scene {
         eventually_or(&format!("{count} finished tasks of {container}"), || {
             let tasks = self.tasks(container);
             let ended = tasks.iter().filter(|task| !task["end"].is_null()).count();
-            if (tasks.len(), ended) == (count, count) { Ok(tasks) } else { Err(format!("{tasks:#?}")) }
+            if (tasks.len(), ended) == (count, count) {
+                return Ok(tasks);
+            }
+            let all = stdout(&output(&mut self.leeway(["tasks", "--json"])));
+            Err(format!("but {} with {ended} ended of:\n{all}\nagent: {}", tasks.len(), self.log()))
         })
     }
 
@@ -169,10 +180,11 @@ impl Scene {
 }
 
 /// Starts a simulated GPU, and waits until it is ready.
-pub(crate) fn simulate(folder: &Path, gpus: usize) -> Running {
+pub(crate) fn simulate(folder: &Path, gpus: usize, memory: Option<&str>) -> Running {
     let mut command = Command::new(leeway_program());
     command.args(["gpu", "simulate", "--listed-after-ms", "0", "--devices", &gpus.to_string(), "--dir"]);
-    let mut child = command.arg(folder).stdout(Stdio::piped()).spawn().expect("a simulated GPU");
+    command.arg(folder).args(memory.into_iter().flat_map(|memory| ["--memory", memory]));
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("a simulated GPU");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     assert!(line.starts_with("ready"), "{line}");

@@ -12,5 +12,6 @@ pub mod journal;
 pub mod labels;
 pub mod ps;
 pub mod sim;
+pub mod swap;
 pub mod table;
 pub mod work;

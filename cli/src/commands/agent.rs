@@ -108,8 +108,10 @@ impl Agent {
         }
         let places = self.places;
         let reread = Arc::new(move || places.config().map_err(|wrong| wrong.to_string()));
-        let guard = super::guard::spawner(globals, &config.run_dir);
-        node::run(&config, connector(globals), reread, guard).map_err(|failed| failure(&failed))
+        let driver = config.driver.as_deref();
+        let guard = super::guard::spawner(globals, &config.run_dir, driver);
+        let helper = super::swapper::spawner(driver, &config.run_dir);
+        node::run(&config, connector(globals), reread, guard, helper).map_err(|failed| failure(&failed))
     }
 }
 

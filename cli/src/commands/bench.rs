@@ -7,7 +7,10 @@ mod detect;
 mod hold;
 mod latency;
 mod launches;
+mod recording;
 mod requests;
+mod stop;
+mod swap;
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
@@ -31,6 +34,7 @@ enum Which {
     Hold(hold::Hold),
     Latency(latency::Latency),
     Launches(launches::Launches),
+    Swap(swap::Swap),
 }
 
 impl Bench {
@@ -40,6 +44,7 @@ impl Bench {
             Which::Hold(hold) => hold.run(),
             Which::Latency(latency) => latency.run(),
             Which::Launches(launches) => launches.run(),
+            Which::Swap(swap) => swap.run(),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod guard;
 pub mod policy;
 pub mod release;
+pub mod swapper;
 pub mod tasks;
 pub mod top;
 

@@ -16,6 +16,10 @@ impl LaunchGate for Launches {
         Launches::shut(self, process, gate)
     }
 
+    fn pass(&mut self, process: Process) -> io::Result<()> {
+        Launches::pass(self, process)
+    }
+
     fn open(&mut self, process: Process) -> io::Result<()> {
         Launches::open(self, process)
     }

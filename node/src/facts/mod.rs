@@ -88,6 +88,8 @@ pub enum Told {
     Core(Process, GpuId, u16),
     /// What came of freezing or thawing a container.
     Done(crate::actuator::Done),
+    /// What came of moving a process's GPU memory.
+    Moved(crate::actuator::Moved),
     /// A guard watches, or does no more.
     Guard(bool),
     /// The guard let everything go: we had been silent too long.

@@ -93,11 +93,11 @@ impl Guard {
         self.renewed = None;
     }
 
-    /// Ends the guard, which lets go what is still held.
-    pub(crate) fn stop(mut self) {
+    /// Ends the guard, which lets go what is still held. It is not waited for where it has memory to bring back.
+    pub(crate) fn stop(mut self, something_is_out: bool) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.close();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().filter(|_| !something_is_out) {
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! `leeway bench latency`: how long a request waits beside batch jobs that keep the GPU full.
+//! `leeway bench latency`: how long a request waits beside batches that keep the GPU full.
 //!
-//! A server with a deadline has one kernel of ten milliseconds to run ten times a second. It runs alone, beside two batch jobs that the GPU's own
-//! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batch jobs is compared, too.
+//! A server with a deadline has one kernel of ten milliseconds to run ten times a second. It runs alone, beside two batches that the GPU's own
+//! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too.
 
 use super::cgroup::Cgroup;
 use super::{Interruption, progress_bar};
@@ -15,21 +15,21 @@ use std::time::Duration;
 
 /// Memory of the simulated GPU.
 const MEMORY: &str = "80GiB";
-/// How many batch jobs there are.
+/// How many batches there are.
 const NEIGHBOURS: usize = 2;
 /// How long each request's kernel takes.
 const REQUEST_US: &str = "10000";
 /// How often one arrives.
 const EVERY: Duration = Duration::from_millis(100);
-/// How long the batch jobs are alone with each other before the first arrives: a program takes a while to come up.
+/// How long the batches are alone with each other before the first arrives: a program takes a while to come up.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 /// How many requests are not counted: while the first are served, the agent learns what the neighbours' kernels take.
 const WARM: usize = 10;
 
-/// Measure a request's time beside batch jobs, and what that costs them
+/// Measure a request's time beside batches, and what that costs them
 #[derive(clap::Args)]
 pub(super) struct Latency {
-    /// How long the batch jobs' kernels take, in microseconds, and how many each queues ahead; may be given several times
+    /// How long the batches' kernels take, in microseconds, and how many each queues ahead; may be given several times
     #[arg(long = "case", value_name = "US:DEPTH", value_parser = Case::parse, default_values = ["5000:1", "5000:8", "5000:64", "100:1000"])]
     cases: Vec<Case>,
     /// Each request's deadline: with much time to spare the policy has no reason to make anybody wait

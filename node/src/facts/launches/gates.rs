@@ -123,7 +123,7 @@ impl Gates {
         };
         known.orders.flags |= match gate {
             Gate::Launches => SHUT_LAUNCHES,
-            Gate::Allocations => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
+            Gate::Allocations | Gate::Anywhere => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
         };
         if gate == Gate::Launches {
             known.orders.flags &= !SHUT_ALLOCATIONS;
@@ -143,6 +143,12 @@ impl Gates {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets the process make the allocation it stands at. The kernel stopped it behind the gate, so it passes once.
+    pub(super) fn pass(&mut self, process: Process) -> io::Result<()> {
+        let stands = self.known(process).and_then(|known| known.stands);
+        if stands == Some(Stand::Allocation) { self.resume(process.pid) } else { Ok(()) }
     }
 
     /// Lets the process through, and lets it run if it stands. Urgent work may have come meanwhile: then it waits on, and whoever decides

@@ -187,6 +187,11 @@ impl Launches {
         shut
     }
 
+    /// Lets the process make the allocation it stands at; its gate stays shut.
+    pub fn pass(&self, process: Process) -> std::io::Result<()> {
+        self.shared.gates().pass(process)
+    }
+
     /// Lets the process through, and lets it run if it stands.
     pub fn open(&self, process: Process) -> std::io::Result<()> {
         let opened = self.shared.gates().open(process);
