@@ -149,9 +149,9 @@ fn a_wide_screen_has_everything() {
 
               CONTAINER   GPU   CORE    MEMORY  STATE    DEADLINE  FLOAT                        HITS   -60s               LAST MINUTE                now
               batch         0   33 %   768 MiB  running         -                    -             -   ▆███████████████████████████████████████████████▅
-              infer         0   33 %   768 MiB  running        2s  ███████▌··     1.5s    41/41 100%          ▃▄│              █╳▄                     ▄
+              infer         0   33 %   768 MiB  running        2s  ███████▌··     1.5s    41/41 100%          ▃▄               █╳▄                     ▄
               render        0   33 %   768 MiB  running        4s  ██████████    -1.3s       3/5 60%                                               ▇██╳▅
-              report        0      -         -  idle        500ms                250ms      9/9 100%                                           │
+              report        0      -         -  idle        500ms                250ms      9/9 100%                                           ▂
               thin          0   33 %   768 MiB  running       20s  █▎········     2.5s       6/7 85%                                     ▇█████████████▅
               train         0    0 %   768 MiB  held           1m  ███▍······      20s             -                  ▂████████████████░░░░░░░░░░░░░░░░░
         "#]],
@@ -169,9 +169,9 @@ fn plain_characters_say_the_same() {
 
               CONTAINER   GPU   CORE    MEMORY  STATE    DEADLINE  FLOAT                        HITS   -60s     LAST MINUTE      now
               batch         0   33 %   768 MiB  running         -                    -             -   =============================
-              infer         0   33 %   768 MiB  running        2s  #######---     1.5s    41/41 100%       =|        X!            =
+              infer         0   33 %   768 MiB  running        2s  #######---     1.5s    41/41 100%       =         X!            =
               render        0   33 %   768 MiB  running        4s  !!!!!!!!!!    -1.3s       3/5 60%                            ==X!
-              report        0      -         -  idle        500ms                250ms      9/9 100%                          |
+              report        0      -         -  idle        500ms                250ms      9/9 100%                          =
               thin          0   33 %   768 MiB  running       20s  #---------     2.5s       6/7 85%                       =========
               train         0    0 %   768 MiB  held           1m  ###-------      20s             -            ==========..........
         "#]],
@@ -189,9 +189,9 @@ fn a_narrow_screen_has_what_matters() {
 
               CONTAINER  STATE    FLOAT                        HITS   -60s  LAST MINUTE  now
               batch      running                    -             -   █████████████████████▁
-              infer      running  ███████▌··     1.5s    41/41 100%     ▃│      ╳▁        ▂│
+              infer      running  ███████▌··     1.5s    41/41 100%     ▃▁      ╳▁        ▂▁
               render     running  ██████████    -1.3s       3/5 60%                      █╳▁
-              report     idle                   250ms      9/9 100%                    │
+              report     idle                   250ms      9/9 100%                    ▁
               thin       running  █▎········     2.5s       6/7 85%                 ▄██████│
               train      held     ███▍······      20s             -         ▆██████▆░░░░░░░░
         "#]],
