@@ -59,16 +59,14 @@ pub(crate) struct Scene {
 impl Scene {
     /// A machine with that many GPUs, which NVML lists at once.
     pub(crate) fn new(daemon: &'static Daemon, gpus: usize) -> Self {
-        let places = folder();
-        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, None));
-        Self { daemon, places, _gpu: gpu }
+        Self::with_memory(daemon, gpus, None)
     }
 
-    /// A machine with one GPU of that much memory.
-    pub(crate) fn with_memory(daemon: &'static Daemon, memory: &str) -> Self {
+    /// The same, with that much memory each.
+    pub(crate) fn with_memory(daemon: &'static Daemon, gpus: usize, memory: Option<&str>) -> Self {
         let places = folder();
-        let gpu = simulate(&places.path().join("gpu"), 1, Some(memory));
-        Self { daemon, places, _gpu: Some(gpu) }
+        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, memory));
+        Self { daemon, places, _gpu: gpu }
     }
 
     pub(crate) fn place(&self, name: &str) -> PathBuf {
@@ -147,9 +145,10 @@ impl Scene {
 
     /// The tasks of a container, once there are that many and all have ended.
     pub(crate) fn finished(&self, container: &str, count: usize) -> Vec<Value> {
-        eventually(&format!("{count} finished tasks of {container}"), || {
+        eventually_or(&format!("{count} finished tasks of {container}"), || {
             let tasks = self.tasks(container);
-            (tasks.len() == count && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+            let ended = tasks.iter().filter(|task| !task["end"].is_null()).count();
+            if (tasks.len(), ended) == (count, count) { Ok(tasks) } else { Err(format!("{tasks:#?}")) }
         })
     }
 
@@ -188,12 +187,19 @@ pub(crate) fn simulate(folder: &Path, gpus: usize, memory: Option<&str>) -> Runn
 
 /// Looks again and again until there is something to see.
 pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    eventually_or(what, || look().ok_or_else(String::new))
+}
+
+/// The same, for what says what there is instead.
+fn eventually_or<T>(what: &str, look: impl Fn() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(seen) = look() {
-            return seen;
+        match look() {
+            Ok(seen) => return seen,
+            Err(instead) => {
+                assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what} {instead}");
+            }
         }
-        assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what}");
         std::thread::sleep(LOOK_EVERY);
     }
 }

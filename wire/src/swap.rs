@@ -152,7 +152,7 @@ mod tests {
         };
         assert_eq!(read(folder.path()), []);
         write(folder.path(), std::slice::from_ref(&line)).unwrap();
-        assert_eq!(read(folder.path()), [line.clone()]);
+        assert_eq!(read(folder.path()), std::slice::from_ref(&line));
         assert!(line.is("train") && line.is("5c3f5c") && !line.is("") && !line.is("tra"));
         write(folder.path(), &[]).unwrap();
         assert!(!folder.path().join(FILE).exists());

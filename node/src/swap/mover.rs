@@ -12,7 +12,7 @@ use wire::swap::{Answer, Order, Room, State};
 /// How long what takes no time may take: the first call attaches to the GPUs, and a lock waits for the process.
 const CALL_MAX: Duration = Duration::from_secs(30);
 /// How long moving may take: so long, and so much more for each GiB. 40 GiB took 29.5 s.
-const MOVE_MAX: Duration = Duration::from_secs(60);
+const MOVE_MAX: Duration = Duration::from_mins(1);
 const MOVE_MAX_PER_GIB: Duration = Duration::from_secs(3);
 /// How often it is tried to bring somebody back before that is left for later.
 const STEPS_MAX: u32 = 6;

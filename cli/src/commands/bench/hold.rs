@@ -52,13 +52,7 @@ impl Hold {
                 "notice: there are no probes on this machine, and so no gates: `leeway doctor` says why"
             );
         }
-        let report = super::report("hold", &node, results);
-        let text = if self.json {
-            super::in_json(&report)?
-        } else {
-            super::detect::table(&report.machine.gpu, &report.results)
-        };
-        crate::commands::print_all(text.as_bytes())
+        super::print(&super::report("hold", &node, results), self.json)
     }
 
     /// Switches the policy on and off again, so that all but one stand, and all run.

@@ -21,7 +21,7 @@ const MEMORY: &str = "8GiB";
 const FIRST_PERCENT: u64 = 25;
 const SECOND_PERCENT: u64 = 80;
 /// How long both may take together.
-const WAIT_MAX: Duration = Duration::from_secs(300);
+const WAIT_MAX: Duration = Duration::from_mins(5);
 
 /// Measure how long it takes to swap a program's GPU memory out for another, and in again
 #[derive(clap::Args)]
@@ -82,13 +82,7 @@ impl Swap {
         })];
         drop((first, second));
         drop(stage);
-        let report = super::report("swap", &node, results);
-        let text = if self.json {
-            super::in_json(&report)?
-        } else {
-            super::detect::table(&report.machine.gpu, &report.results)
-        };
-        crate::commands::print_all(text.as_bytes())
+        super::print(&super::report("swap", &node, results), self.json)
     }
 }
 
