@@ -59,16 +59,14 @@ pub(crate) struct Scene {
 impl Scene {
     /// A machine with that many GPUs, which NVML lists at once.
     pub(crate) fn new(daemon: &'static Daemon, gpus: usize) -> Self {
-        let places = folder();
-        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, None));
-        Self { daemon, places, _gpu: gpu }
+        Self::with_memory(daemon, gpus, None)
     }
 
-    /// A machine with one GPU of that much memory.
-    pub(crate) fn with_memory(daemon: &'static Daemon, memory: &str) -> Self {
+    /// The same, with that much memory each.
+    pub(crate) fn with_memory(daemon: &'static Daemon, gpus: usize, memory: Option<&str>) -> Self {
         let places = folder();
-        let gpu = simulate(&places.path().join("gpu"), 1, Some(memory));
-        Self { daemon, places, _gpu: Some(gpu) }
+        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, memory));
+        Self { daemon, places, _gpu: gpu }
     }
 
     pub(crate) fn place(&self, name: &str) -> PathBuf {

@@ -55,14 +55,12 @@ fn compose_takes_held_containers_down_in_its_usual_time() {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
     let mounts = stdout(&output(scene.leeway(["gpu", "options", "--dir"]).arg(scene.place("gpu"))));
-    let mounts = mounts.split(' ').filter_map(|word| {
+    let volume = |word: &str| {
         let mut parts = word.split(',').filter_map(|part| part.split_once('='));
-        let of = |name: &str| parts.clone().find(|(key, _)| *key == name).map(|(_, value)| value);
-        let pair = Some((of("source")?, of("target")?));
-        parts.next().and(pair)
-    });
-    let volumes: Vec<String> = mounts.map(|(here, there)| format!("      - {here}:{there}:ro\n")).collect();
-    let volumes = volumes.concat();
+        let mut of = |name: &str| parts.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+        Some(["      - ", &of("source")?, ":", &of("target")?, ":ro\n"].concat())
+    };
+    let volumes: String = mounts.split(' ').filter_map(volume).collect();
     let service = |name: &str| {
         format!(
             "  {name}:\n    image: leeway-test\n    init: true\n    network_mode: none\n    command: leeway work batch --for 10m\n    \

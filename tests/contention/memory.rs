@@ -14,7 +14,7 @@ const MATMUL: [&str; 6] = ["leeway", "work", "matmul", "--n", "12288", "--json"]
 
 /// Six programs, of which the last three have deadlines: how they ended, and what the agent told.
 fn three_times_the_memory(policy: &str, swap: bool) -> (Vec<bool>, Vec<Value>) {
-    let scene = Scene::with_memory(shared(), GPU);
+    let scene = Scene::with_memory(shared(), 1, Some(GPU));
     // With probes, where this machine has them.
     let agent = scene.agent_unready(&["--probes", "auto", "--policy", policy]);
     eventually("an agent", || scene.node().filter(|node| node["docker"] == true && node["tier"] != "none"));
@@ -126,7 +126,7 @@ fn kill(pid: u32) {
 
 #[test]
 fn what_is_out_comes_back_when_the_agent_is_killed() {
-    let scene = Scene::with_memory(shared(), GPU);
+    let scene = Scene::with_memory(shared(), 1, Some(GPU));
     let (agent, patient, urgent) = one_is_out(&scene, "killed");
     agent.signal(Signal::KILL);
     drop(agent);
@@ -136,7 +136,7 @@ fn what_is_out_comes_back_when_the_agent_is_killed() {
 #[test]
 fn what_is_out_comes_back_by_hand_or_with_the_next_agent_when_the_guard_is_killed_too() {
     for by_hand in [true, false] {
-        let scene = Scene::with_memory(shared(), GPU);
+        let scene = Scene::with_memory(shared(), 1, Some(GPU));
         let (agent, patient, urgent) = one_is_out(&scene, &format!("both-{by_hand}"));
         // One that stands starts no other guard.
         agent.signal(Signal::STOP);
@@ -164,7 +164,7 @@ fn what_is_out_comes_back_by_hand_or_with_the_next_agent_when_the_guard_is_kille
 
 #[test]
 fn a_helper_that_is_killed_in_the_middle_is_replaced_and_nobody_is_lost() {
-    let scene = Scene::with_memory(shared(), GPU);
+    let scene = Scene::with_memory(shared(), 1, Some(GPU));
     let agent = scene.agent_with(&["--probes", "off"]);
     let (patient, urgent) = std::thread::scope(|scope| {
         // As soon as somebody is locked and about to leave, whoever calls the driver dies.
@@ -189,7 +189,7 @@ fn a_helper_that_is_killed_in_the_middle_is_replaced_and_nobody_is_lost() {
 
 #[test]
 fn who_cannot_be_swapped_is_reported_once_with_the_drivers_reason_and_waited_for() {
-    let scene = Scene::with_memory(shared(), GPU);
+    let scene = Scene::with_memory(shared(), 1, Some(GPU));
     let agent = scene.agent_with(&["--probes", "off"]);
     let words = ["leeway", "work", "hold", "--memory", "2GiB", "--managed", "--for", "8s", "--json"];
     let managed = Box::start(&scene, "managed", &["--swap"], &words);
@@ -212,7 +212,7 @@ fn who_cannot_be_swapped_is_reported_once_with_the_drivers_reason_and_waited_for
 
 #[test]
 fn a_container_that_is_out_can_be_entered_and_stopped_like_any_other() {
-    let scene = Scene::with_memory(shared(), GPU);
+    let scene = Scene::with_memory(shared(), 1, Some(GPU));
     let (agent, patient, urgent) = one_is_out(&scene, "entered");
     output(&mut scene.daemon.docker(["exec", &patient.name, "true"]));
     let start = Instant::now();

@@ -46,6 +46,8 @@ pub trait LaunchGate: Send {
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
     /// Lets the process make the allocation it stands at; the gate stays shut.
     fn pass(&mut self, process: Process) -> io::Result<()>;
+    /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
+    fn let_run(&mut self, process: Process);
     /// Lets the process through, and lets it run if it stands at the gate.
     fn open(&mut self, process: Process) -> io::Result<()>;
 }

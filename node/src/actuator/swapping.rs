@@ -132,6 +132,9 @@ impl Actuator {
         away.line.rooms.clone_from(&rooms);
         let container = away.container;
         let happened = self.set_ways(container, process, None);
+        if let Some(gate) = &mut self.gate {
+            gate.let_run(process);
+        }
         // What must be free to bring it back is written down before it leaves.
         let order = if self.write_down_the_away() {
             SwapOrder::Take(process, rooms)

@@ -188,7 +188,8 @@ mod tests {
     /// Two tasks under `earliest-deadline`, recorded as the owner records: the second is held, then released.
     fn record(folder: &Path) {
         let mut journal = Journal::start(folder, "20261115T114726", Span::ZERO).unwrap();
-        let mut scheduler = Scheduler::new(Settings::default(), Box::new(sched::policy::None));
+        let mut scheduler =
+            Scheduler::new(crate::settings::with_burst_gap(Span::ZERO), Box::new(sched::policy::None));
         let at = |ms: u64| Instant::from_micros(ms * 1000);
         scheduler.set_every_policy(at(0), sched::policy::by_name("earliest-deadline").unwrap());
         journal.policy(at(0), None, "earliest-deadline");

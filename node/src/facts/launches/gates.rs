@@ -180,7 +180,7 @@ impl Gates {
     }
 
     /// Lets the process run, whatever else is on the GPU.
-    fn let_go(&mut self, process: Process) {
+    pub(super) fn let_go(&mut self, process: Process) {
         let Some(known) = self.known(process) else { return };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | YIELDS);
         let _ = self.write(process.pid);
