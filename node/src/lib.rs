@@ -31,6 +31,8 @@ mod explain;
 
 mod owner;
 
+pub mod link;
+
 mod coverage;
 
 mod views;

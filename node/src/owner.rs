@@ -10,6 +10,7 @@ use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::link::{self, Outlook};
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
@@ -76,6 +77,8 @@ pub(crate) struct Owner {
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
     pub(crate) poll: Arc<Poll>,
+    /// What masters are told; none outside a cluster.
+    pub(crate) outlook: Option<Outlook>,
 }
 
 impl Owner {
@@ -280,6 +283,7 @@ impl Owner {
             self.registry.forget(number);
             self.actuator.forget(number);
             self.latest.remove(&number);
+            self.outlook.iter_mut().for_each(|outlook| outlook.forget(number));
         }
     }
 
@@ -432,6 +436,7 @@ impl Owner {
                         self.latest.insert(container, views::in_table(&row));
                     }
                     self.ledger.keep(row);
+                    self.outlook.iter_mut().for_each(|outlook| outlook.note(finished));
                     // What it took changes how urgent its next is.
                     self.probed.stale = true;
                 }
@@ -449,6 +454,7 @@ impl Owner {
     }
 
     fn publish(&mut self) {
+        link::publish(self);
         let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
         self.poll.finely.store(by_memory, Ordering::Relaxed);
         if self.table.is_some() {

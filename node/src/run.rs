@@ -14,7 +14,7 @@ use crate::owner::Owner;
 use crate::registry::Registry;
 use crate::server::{self, Desk};
 use crate::table::Table;
-use crate::{clock, notify};
+use crate::{clock, link, notify};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -108,11 +108,13 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let cannot_hold = freezer::works_here().err();
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
+    let outlook = link::begin(config, &teller, &connect);
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
         let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
         (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
+        owner.outlook = outlook;
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
@@ -239,6 +241,7 @@ pub(crate) fn new_owner(
         failures: 0,
         asks,
         poll: Arc::default(),
+        outlook: None,
     }
 }
 

@@ -45,6 +45,8 @@ pub struct PlaceWanted {
     pub gpu_memory_bytes: u64,
     /// `spread`, `memory` or `best-fit`; the master's own if absent.
     pub strategy: Option<String>,
+    /// How long a task takes, as declared; believed until one was measured.
+    pub expect_us: Option<i64>,
     /// What it runs, where that is known.
     pub kind: Option<String>,
     /// The node's name; `auto` or absent: the best.

@@ -198,7 +198,7 @@ pub struct Offer {
     /// How long its tasks may take; 0 without a deadline.
     #[prost(int64, tag = "3")]
     pub deadline_us: i64,
-    /// How long they take, as measured elsewhere; 0 if nobody has.
+    /// How long they take, as measured elsewhere, or else as declared; 0 if nobody knows.
     #[prost(int64, tag = "4")]
     pub run_us: i64,
     /// The GPU memory it needs; 0 if nobody knows.
