@@ -84,8 +84,13 @@ impl Master {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The engine's leader is there now. Agents hear when there is none, or one again.
     pub(crate) fn set_leader(&self, leader: String) {
-        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+        let led = !leader.is_empty();
+        let before = std::mem::replace(&mut *self.leader.lock().unwrap_or_else(PoisonError::into_inner), leader);
+        if led == before.is_empty() {
+            self.book().tell_all(&self.welcome());
+        }
     }
 
     /// The cluster's record, as last read.
@@ -123,6 +128,7 @@ impl Master {
     }
 
     pub(crate) fn welcome(&self) -> Told {
-        Told::Welcome(Welcome { masters: self.masters() })
+        let led = matches!(self.engine, Engine::None) || !self.leader().is_empty();
+        Told::Welcome(Welcome { masters: self.masters(), led })
     }
 }

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How often the engine and the record are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the engine may take to answer before it counts as gone.
-const LOOK_MAX: Duration = Duration::from_secs(5);
+const LOOK_MAX: Duration = Duration::from_secs(3);
 /// Who may use the socket: root, and who it gives the group to.
 const SOCKET_MODE: u32 = 0o660;
 

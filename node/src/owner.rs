@@ -283,7 +283,6 @@ impl Owner {
             self.registry.forget(number);
             self.actuator.forget(number);
             self.latest.remove(&number);
-            self.outlook.iter_mut().for_each(|outlook| outlook.forget(number));
         }
     }
 
@@ -436,7 +435,9 @@ impl Owner {
                         self.latest.insert(container, views::in_table(&row));
                     }
                     self.ledger.keep(row);
-                    self.outlook.iter_mut().for_each(|outlook| outlook.note(finished));
+                    if let Some(outlook) = &mut self.outlook {
+                        outlook.note(&self.registry, self.scheduler.tracker(), finished);
+                    }
                     // What it took changes how urgent its next is.
                     self.probed.stale = true;
                 }

@@ -62,7 +62,7 @@ impl Hall {
         hall
     }
 
-    pub(crate) fn start_master(&mut self) {
+    fn start_master(&mut self) {
         let mut command = leeway();
         command.args(["master", "--engine", "none", "--listen", &self.address, "--advertise", &self.address]);
         command.arg("--state-dir").arg(self.place("master")).arg("--socket").arg(self.socket());
@@ -70,11 +70,6 @@ impl Hall {
         eventually("a master that answers", || {
             wire::client::get::<serde_json::Value>(&self.socket(), "/v1/master").ok()
         });
-    }
-
-    /// Kills the master as a power cut would.
-    pub(crate) fn kill_master(&mut self) {
-        self.master = None;
     }
 
     pub(crate) fn place(&self, name: &str) -> PathBuf {

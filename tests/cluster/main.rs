@@ -2,3 +2,8 @@
 
 mod hall;
 mod security;
+
+mod town;
+
+mod losses;
+mod placement;

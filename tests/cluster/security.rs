@@ -14,14 +14,14 @@ use wire::link::{FromNode, Gpu, Hello, KnownContainer, KnownContainers, Reports,
 const TRIES: usize = 3;
 
 /// A cluster with one honest node, `good`, that must never notice anything.
-struct Town {
+struct Market {
     hall: Hall,
     runtime: tokio::runtime::Runtime,
     _gpu: crate::hall::Running,
     _agent: crate::hall::Running,
 }
 
-impl Town {
+impl Market {
     fn new() -> Self {
         let hall = Hall::open();
         let gpu = simulate(&hall.place("gpu"), "8GiB");
@@ -70,23 +70,23 @@ fn hello(name: &str) -> Said {
 
 #[test]
 fn nobody_reports_without_a_certificate() {
-    let town = Town::new();
-    let authority = town.hall.token().split('-').nth(1).expect("a digest").to_owned();
+    let market = Market::new();
+    let authority = market.hall.token().split('-').nth(1).expect("a digest").to_owned();
     for _ in 0..TRIES {
-        let refused = town.runtime.block_on(async {
-            let mut connection = Connection::open(&town.hall.address, stranger_tls(&authority)?).await?;
+        let refused = market.runtime.block_on(async {
+            let mut connection = Connection::open(&market.hall.address, stranger_tls(&authority)?).await?;
             connection.attach(stream::iter([hello("good").into()])).await.map(drop)
         });
         let refused = refused.expect_err("no stream").to_string();
         assert!(refused.contains("no certificate"), "{refused}");
     }
-    town.told_once("it has no certificate");
+    market.told_once("it has no certificate");
 }
 
 #[test]
 fn a_certificate_of_another_authority_is_worth_nothing() {
-    let town = Town::new();
-    let member = town.member("guest");
+    let market = Market::new();
+    let member = market.member("guest");
     let (certificate, key) = Authority::create().expect("an authority");
     let stranger = Authority::load(&certificate, &key).expect("an authority");
     let pair = rcgen::KeyPair::from_pem(&member.key).expect("a key");
@@ -95,44 +95,44 @@ fn a_certificate_of_another_authority_is_worth_nothing() {
     // It trusts the right master, and shows the wrong certificate.
     let forged = Identity { certificate: signed, ..member };
     for _ in 0..TRIES {
-        town.say(&forged, vec![hello("guest")]).expect_err("no stream");
+        market.say(&forged, vec![hello("guest")]).expect_err("no stream");
     }
-    town.told_once("its TLS handshake failed");
+    market.told_once("its TLS handshake failed");
     // And a node that is invited by one authority does not believe another's master.
     let authority = stranger.digest();
-    let opened = town.runtime.block_on(async {
-        Connection::open(&town.hall.address, stranger_tls(&authority)?).await.map(drop)
+    let opened = market.runtime.block_on(async {
+        Connection::open(&market.hall.address, stranger_tls(&authority)?).await.map(drop)
     });
     assert!(matches!(opened, Err(NoMaster::Tls(..))), "{opened:?}");
 }
 
 #[test]
 fn a_removed_node_is_out_at_once_and_its_certificate_stops_working() {
-    let town = Town::new();
-    let member = town.member("guest");
-    let kept = town.kept();
+    let market = Market::new();
+    let member = market.member("guest");
+    let kept = market.kept();
     assert!(kept.nodes.contains_key("guest"));
     std::thread::scope(|scope| {
-        let stream = scope.spawn(|| town_say_elsewhere(&town.hall.address, &member));
+        let stream = scope.spawn(|| report_elsewhere(&market.hall.address, &member));
         eventually("the guest in the list", || {
-            town.hall.nodes().into_iter().find(|node| node.node == "guest")
+            market.hall.nodes().into_iter().find(|node| node.node == "guest")
         });
-        succeeded(town.hall.cluster(&["remove", "guest"]));
+        succeeded(market.hall.cluster(&["remove", "guest"]));
         stream.join().expect("the stream's end");
     });
-    assert!(!town.hall.nodes().iter().any(|node| node.node == "guest"));
+    assert!(!market.hall.nodes().iter().any(|node| node.node == "guest"));
     for _ in 0..TRIES {
-        let refused = town.say(&member, vec![hello("guest")]).expect_err("no stream").to_string();
+        let refused = market.say(&member, vec![hello("guest")]).expect_err("no stream").to_string();
         assert!(refused.contains("was removed"), "{refused}");
     }
-    town.told_once("node guest was removed from the cluster");
-    assert!(failed(town.hall.cluster(&["remove", "guest"])).contains("accepted are good"));
+    market.told_once("node guest was removed from the cluster");
+    assert!(failed(market.hall.cluster(&["remove", "guest"])).contains("accepted are good"));
     // Its name is free again.
-    town.member("guest");
+    market.member("guest");
 }
 
 /// Reports from another thread until the master ends the stream.
-fn town_say_elsewhere(address: &str, identity: &Identity) {
+fn report_elsewhere(address: &str, identity: &Identity) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let tls = member_tls(identity).expect("a certificate");
@@ -146,20 +146,20 @@ fn town_say_elsewhere(address: &str, identity: &Identity) {
 
 #[test]
 fn tokens_expire_and_can_be_rotated() {
-    let town = Town::new();
-    let old = town.hall.token();
-    let rotated = succeeded(town.hall.cluster(&["token", "--rotate"]));
+    let market = Market::new();
+    let old = market.hall.token();
+    let rotated = succeeded(market.hall.cluster(&["token", "--rotate"]));
     assert_ne!(old, rotated.trim());
     let join = |token: &str, name: &str| {
-        let invitation = format!("{}@{}", token.trim(), town.hall.address).parse().expect("a token");
-        town.runtime.block_on(node::link::client::join(&invitation, name, ""))
+        let invitation = format!("{}@{}", token.trim(), market.hall.address).parse().expect("a token");
+        market.runtime.block_on(node::link::client::join(&invitation, name, ""))
     };
     // The master reads the record each second.
     let refused = eventually("an old token that is refused", || join(&old, "late").err()).to_string();
     assert!(refused.contains("not the cluster's"), "{refused}");
-    assert_eq!(town.hall.told("its token is not the cluster's"), 1);
+    assert_eq!(market.hall.told("its token is not the cluster's"), 1);
     eventually("a new token that is accepted", || join(&rotated, "newer").ok());
-    let short = succeeded(town.hall.cluster(&["token", "--rotate", "--valid-for", "1ms"]));
+    let short = succeeded(market.hall.cluster(&["token", "--rotate", "--valid-for", "1ms"]));
     for _ in 0..TRIES {
         let refused = eventually("an expired token", || {
             let refused = join(&short, "later").expect_err("no certificate").to_string();
@@ -167,48 +167,48 @@ fn tokens_expire_and_can_be_rotated() {
         });
         assert!(refused.contains("cluster token --rotate"), "{refused}");
     }
-    town.told_once("its token has expired");
-    assert!(failed(town.hall.cluster(&["token"])).contains("has expired"));
-    let kept = town.kept();
+    market.told_once("its token has expired");
+    assert!(failed(market.hall.cluster(&["token"])).contains("has expired"));
+    let kept = market.kept();
     assert_eq!(kept.nodes.keys().collect::<Vec<_>>(), ["good", "newer"]);
 }
 
 #[test]
 fn no_node_reports_in_the_name_of_another() {
-    let town = Town::new();
-    let member = town.member("guest");
+    let market = Market::new();
+    let member = market.member("guest");
     for _ in 0..TRIES {
-        let refused = town.say(&member, vec![hello("good")]).expect_err("no stream").to_string();
+        let refused = market.say(&member, vec![hello("good")]).expect_err("no stream").to_string();
         assert!(refused.contains("in the name of 'good'"), "{refused}");
     }
-    town.told_once("node guest reported in the name of 'good'");
-    assert_eq!(town.hall.ready("good").gpu_memory_total_bytes, 8 << 30, "not the liar's");
+    market.told_once("node guest reported in the name of 'good'");
+    assert_eq!(market.hall.ready("good").gpu_memory_total_bytes, 8 << 30, "not the liar's");
     // Nor can it join with a name that is taken, though it has a token.
-    let invitation = format!("{}@{}", town.hall.token(), town.hall.address).parse().expect("a token");
-    let joined = town.runtime.block_on(node::link::client::join(&invitation, "good", ""));
+    let invitation = format!("{}@{}", market.hall.token(), market.hall.address).parse().expect("a token");
+    let joined = market.runtime.block_on(node::link::client::join(&invitation, "good", ""));
     let refused = joined.expect_err("no certificate").to_string();
     assert!(refused.contains("has joined before"), "{refused}");
 }
 
 #[test]
 fn oversized_and_malformed_frames_end_the_connection_and_nothing_else() {
-    let town = Town::new();
-    let member = town.member("guest");
+    let market = Market::new();
+    let member = market.member("guest");
     let long = KnownContainer { service: "x".repeat(300 << 10), ..KnownContainer::default() };
     let long = Said::Known(KnownContainers { containers: vec![long] });
     let broken = Said::Reports(Reports { records: vec![0xFF; 7], sent_us: 0 });
     for _ in 0..TRIES {
-        let _ = town.say(&member, vec![hello("guest"), long.clone()]);
-        let _ = town.say(&member, vec![hello("guest"), broken.clone()]);
-        let _ = town.say(&member, vec![broken.clone()]);
-        garbage_instead_of_http(&town.hall.address, &member);
-        garbage_instead_of_tls(&town.hall.address);
+        let _ = market.say(&member, vec![hello("guest"), long.clone()]);
+        let _ = market.say(&member, vec![hello("guest"), broken.clone()]);
+        let _ = market.say(&member, vec![broken.clone()]);
+        garbage_instead_of_http(&market.hall.address, &member);
+        garbage_instead_of_tls(&market.hall.address);
     }
-    town.told_once("message length too large");
-    town.told_once("a report of layout 7");
-    town.told_once("did not say who it is");
-    town.told_once("its connection is no HTTP/2");
-    town.told_once("its TLS handshake failed");
+    market.told_once("message length too large");
+    market.told_once("a report of layout 7");
+    market.told_once("did not say who it is");
+    market.told_once("its connection is no HTTP/2");
+    market.told_once("its TLS handshake failed");
 }
 
 fn garbage_instead_of_tls(address: &str) {
@@ -235,16 +235,16 @@ fn garbage_instead_of_http(address: &str, member: &Identity) {
 
 #[test]
 fn an_agent_listens_to_nobody_and_keeps_its_key_to_itself() {
-    let town = Town::new();
-    assert_eq!(listening(town._agent.pid()), 0, "a member only ever connects");
-    let gpu = town.hall.place("gpu");
-    let alone = crate::hall::Running::start(&mut town.hall.agent_command("alone", &gpu));
-    let socket = town.hall.place("alone/run/agent.sock");
+    let market = Market::new();
+    assert_eq!(listening(market._agent.pid()), 0, "a member only ever connects");
+    let gpu = market.hall.place("gpu");
+    let alone = crate::hall::Running::start(&mut market.hall.agent_command("alone", &gpu));
+    let socket = market.hall.place("alone/run/agent.sock");
     eventually("an agent that answers", || wire::client::get::<serde_json::Value>(&socket, "/v1/node").ok());
     assert_eq!(listening(alone.pid()), 0, "an agent alone opens no port");
-    assert!(!folder(&town.hall.place("alone/state")).exists());
-    let kept = Arc::new(town.kept());
-    let key = std::fs::read_to_string(folder(&town.hall.place("good/state")).join("key.pem")).expect("a key");
+    assert!(!folder(&market.hall.place("alone/state")).exists());
+    let kept = Arc::new(market.kept());
+    let key = std::fs::read_to_string(folder(&market.hall.place("good/state")).join("key.pem")).expect("a key");
     let body: String = key.lines().filter(|line| !line.starts_with('-')).collect();
     assert!(!serde_json::to_string(&*kept).expect("JSON").contains(&body[body.len() - 40..]));
 }

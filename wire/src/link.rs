@@ -137,11 +137,8 @@ pub struct KnownContainer {
     /// How long its tasks take, as measured; 0 if nobody has.
     #[prost(int64, tag = "3")]
     pub run_us: i64,
-    /// The most GPU memory one of them had.
-    #[prost(uint64, tag = "4")]
-    pub memory: u64,
     /// How many of its latest tasks missed, one after the other.
-    #[prost(uint32, tag = "5")]
+    #[prost(uint32, tag = "4")]
     pub missed_in_a_row: u32,
 }
 
@@ -184,6 +181,9 @@ pub struct Welcome {
     /// The masters' addresses.
     #[prost(string, repeated, tag = "1")]
     pub masters: Vec<String>,
+    /// The engine has a leader, as far as this master sees: one that is cut off itself, with its agent, says no.
+    #[prost(bool, tag = "2")]
+    pub led: bool,
 }
 
 /// A container that may come.

@@ -1,5 +1,6 @@
 //! `leeway bench`: measurements that anybody can repeat.
 
+mod agents;
 mod cgroup;
 mod cost;
 mod crowd;
@@ -22,6 +23,7 @@ pub struct Bench {
 
 #[derive(clap::Subcommand)]
 enum Which {
+    Agents(agents::Agents),
     Detect(detect::Detect),
     Hold(hold::Hold),
     Launches(launches::Launches),
@@ -30,6 +32,7 @@ enum Which {
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.which {
+            Which::Agents(agents) => agents.run(),
             Which::Detect(detect) => detect.run(),
             Which::Hold(hold) => hold.run(),
             Which::Launches(launches) => launches.run(),

@@ -158,7 +158,7 @@ impl Swarm {
 
     /// Whether a service has nothing left to do: it ran once, and is done.
     pub(crate) async fn is_over(&self, service: &PlacedService) -> Result<bool, Error> {
-        if service.spec.mode.as_ref().is_none_or(|mode| mode.replicated_job.is_none()) {
+        if !service.is_job() {
             return Ok(false);
         }
         let filters = HashMap::from([("service".to_owned(), vec![service.id.clone()])]);
@@ -195,6 +195,11 @@ impl PlacedService {
     /// A label of the service.
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
         self.spec.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// Whether it runs once.
+    pub(crate) fn is_job(&self) -> bool {
+        self.spec.mode.as_ref().is_some_and(|mode| mode.replicated_job.is_some())
     }
 
     /// What it runs.

@@ -42,6 +42,9 @@ pub enum NoMaster {
     /// It said no.
     #[error("the master refused: {}", .0.message())]
     Said(Status),
+    /// The stream ended.
+    #[error("the stream ended: {0}")]
+    Lost(String),
     /// Our own key or certificate cannot be used.
     #[error("this node's key or certificate cannot be used: {0}")]
     Own(String),

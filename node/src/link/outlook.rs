@@ -5,10 +5,12 @@
 
 use crate::clock;
 use crate::owner::Owner;
+use crate::registry::Registry;
 use sched::admission::{Admission, Demand, admit};
+use sched::forecast::Source;
 use sched::node::{Float, Report, report, residents};
-use sched::{ContainerId, Finished, GpuId, Instant, Span};
-use std::collections::HashMap;
+use sched::{ContainerId, Finished, GpuId, Instant, Span, Tracker};
+use std::collections::BTreeMap;
 use tokio::sync::watch;
 use wire::cluster::{KIND, PLACEMENT, SWARM_SERVICE};
 use wire::link::{Answer, Gpu, KnownContainer, Offer};
@@ -20,6 +22,9 @@ const DELAY: Span = Span::from_millis(5);
 const PROMISE_LIFE: Span = Span::from_secs(30);
 /// The most places that are kept at a time.
 const PROMISES_MAX: usize = 10_000;
+
+/// How many services are remembered; beyond that, those that have no container here are forgotten.
+const SERVICES_MAX: usize = 1000;
 
 /// What a master may know, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,26 +39,43 @@ pub struct Snapshot {
 
 /// Where the owner puts it.
 pub(crate) struct Outlook {
-    pub(crate) sender: watch::Sender<Snapshot>,
-    /// How many tasks of a container missed, one after the other.
-    missed: HashMap<ContainerId, u32>,
-    pub(crate) promises: Promises,
+    sender: watch::Sender<Snapshot>,
+    /// What is known of services that masters placed here, with the placement that it is about. Swarm makes a new container
+    /// for each restart, so that what is known must outlive containers.
+    services: BTreeMap<String, (String, KnownContainer)>,
+    promises: Promises,
 }
 
 impl Outlook {
     pub(crate) fn new(sender: watch::Sender<Snapshot>) -> Self {
-        Self { sender, missed: HashMap::new(), promises: Promises::default() }
+        Self { sender, services: BTreeMap::new(), promises: Promises::default() }
     }
 
-    /// A task is over.
-    pub(crate) fn note(&mut self, finished: &Finished) {
-        let (Some(container), Some(hit)) = (finished.container, finished.hit()) else { return };
-        let missed = self.missed.entry(container).or_default();
-        *missed = if hit { 0 } else { *missed + 1 };
-    }
-
-    pub(crate) fn forget(&mut self, container: ContainerId) {
-        self.missed.remove(&container);
+    /// A task of a container is over.
+    pub(crate) fn note(&mut self, registry: &Registry, tracker: &Tracker, finished: &Finished) {
+        let Some(number) = finished.container else { return };
+        let (Some(known), Some(container)) = (registry.get(number), tracker.container(number)) else { return };
+        let label = |name| known.labels.get(name).cloned();
+        let Some((service, placement)) = label(SWARM_SERVICE).zip(label(PLACEMENT)) else { return };
+        if self.services.len() >= SERVICES_MAX {
+            let here = |service: &String| registry.all().any(|one| one.labels.get(SWARM_SERVICE) == Some(service));
+            self.services.retain(|service, _| here(service));
+        }
+        let forecast = container.forecast();
+        let measured = matches!(forecast.source, Source::Measured(_));
+        let before = self.services.remove(&service).filter(|(of, _)| *of == placement).map(|(_, told)| told);
+        let missed = before.as_ref().map_or(0, |told| told.missed_in_a_row);
+        let told = KnownContainer {
+            service: service.clone(),
+            kind: label(KIND).unwrap_or_default(),
+            run_us: if measured { forecast.upper.as_micros() } else { before.map_or(0, |told| told.run_us) },
+            missed_in_a_row: match finished.hit() {
+                Some(true) => 0,
+                Some(false) => missed + 1,
+                None => missed,
+            },
+        };
+        self.services.insert(service, (placement, told));
     }
 }
 
@@ -84,20 +106,7 @@ fn snapshot(owner: &Owner, outlook: &Outlook) -> Snapshot {
         });
         snapshot.records.push(record(number, &told, known.lost));
     }
-    for known in owner.registry.all() {
-        let Some(service) = known.labels.get(SWARM_SERVICE) else { continue };
-        let Some(kind) = known.labels.get(KIND) else { continue };
-        let Some(container) = tracker.container(known.number) else { continue };
-        let forecast = container.forecast();
-        let measured = matches!(forecast.source, sched::forecast::Source::Measured(_));
-        snapshot.containers.push(KnownContainer {
-            service: service.clone(),
-            kind: kind.clone(),
-            run_us: if measured { forecast.upper.as_micros() } else { 0 },
-            memory: 0,
-            missed_in_a_row: outlook.missed.get(&known.number).copied().unwrap_or(0),
-        });
-    }
+    snapshot.containers = outlook.services.values().map(|(_, told)| told.clone()).collect();
     snapshot
 }
 

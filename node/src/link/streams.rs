@@ -143,14 +143,13 @@ async fn keep(member: Member, address: String) {
     let mut wait = WAIT_FIRST;
     let mut said = None;
     loop {
-        let started = tokio::time::Instant::now();
         let ended = stream_once(&member, &address).await;
-        if started.elapsed() > WAIT_MAX {
+        if matches!(ended, Ok(()) | Err(NoMaster::Lost(_))) {
             (wait, said) = (WAIT_FIRST, None);
         }
         if let Err(why) = ended {
-            // Whoever answers that nobody listens is there.
-            if matches!(why, NoMaster::Refused(_) | NoMaster::Said(_)) {
+            // Whoever answers that nobody listens is there; that this very machine is says nothing.
+            if matches!(why, NoMaster::Refused(_)) && !is_own(&address) {
                 member.contact.seen();
             }
             let why = why.to_string();
@@ -162,6 +161,12 @@ async fn keep(member: Member, address: String) {
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(WAIT_MAX);
     }
+}
+
+/// Whether an address is this machine's own: only such can be bound.
+fn is_own(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    std::net::UdpSocket::bind((host, 0)).is_ok()
 }
 
 /// One connection, from the greeting to its end.
@@ -179,7 +184,7 @@ async fn stream_once(member: &Member, address: &str) -> Result<(), NoMaster> {
         receiver.recv().await.map(|said| (said, receiver))
     });
     let mut from_master = connection.attach(said).await?;
-    let open = Open::new(&member.contact);
+    let mut open = Open::new(&member.contact);
     eprintln!("notice: this node reports to {address}");
     let talking = say(member, &first, &sender);
     tokio::pin!(talking);
@@ -187,9 +192,9 @@ async fn stream_once(member: &Member, address: &str) -> Result<(), NoMaster> {
         tokio::select! {
             () = &mut talking => break Ok(()),
             told = from_master.message() => match told {
-                Ok(Some(told)) => hear(member, told, &sender).await,
-                Ok(None) => break Ok(()),
-                Err(status) => break Err(NoMaster::Said(status)),
+                Ok(Some(told)) => hear(member, told, &sender, &mut open).await,
+                Ok(None) => break Err(NoMaster::Lost("the master closed it".to_owned())),
+                Err(status) => break Err(NoMaster::Lost(status.message().to_owned())),
             },
         }
     };
@@ -223,9 +228,10 @@ async fn say(member: &Member, first: &Snapshot, sender: &mpsc::Sender<FromNode>)
     }
 }
 
-async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>) {
+async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>, open: &mut Open) {
     match told.told {
         Some(FromTheMaster::Welcome(welcome)) => {
+            open.counts(welcome.led);
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
@@ -239,18 +245,29 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
     }
 }
 
-/// A stream that is open, as long as this lives.
-struct Open(Arc<Contact>);
+/// A stream that is open, as long as this lives. It says that this node is not cut off while its master sees a leader.
+struct Open {
+    contact: Arc<Contact>,
+    counted: bool,
+}
 
 impl Open {
     fn new(contact: &Arc<Contact>) -> Self {
-        contact.opened();
-        Self(Arc::clone(contact))
+        Self { contact: Arc::clone(contact), counted: false }
+    }
+
+    fn counts(&mut self, led: bool) {
+        match (self.counted, led) {
+            (false, true) => self.contact.opened(),
+            (true, false) => self.contact.closed(),
+            _ => {}
+        }
+        self.counted = led;
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.closed();
+        self.counts(false);
     }
 }
