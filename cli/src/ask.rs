@@ -34,14 +34,18 @@ pub(crate) fn master_failure(error: &NoAnswer) -> Failure {
             let failure = Failure::new(format!("no master answers at {path}: {why}"));
             match why.kind() {
                 std::io::ErrorKind::PermissionDenied => failure.help("try sudo"),
-                _ => failure.help("`leeway master` runs one on a swarm manager; --socket names another socket"),
+                _ => {
+                    failure.help("`leeway master` runs one on a swarm manager; --socket names another socket")
+                }
             }
         }
         NoAnswer::Broken(why) => {
             Failure::new(format!("the master stopped in the middle of its answer: {why}"))
         }
         NoAnswer::Refused(_, why) => Failure::new(why.clone()),
-        NoAnswer::Json(why) => Failure::new(format!("the master's answer is not the JSON it should be: {why}")),
+        NoAnswer::Json(why) => {
+            Failure::new(format!("the master's answer is not the JSON it should be: {why}"))
+        }
     }
 }
 

@@ -247,8 +247,7 @@ impl Book {
     pub(crate) fn advance(&mut self) {
         let now = clock::now();
         self.list.advance(now);
-        let is_gone =
-            |member: &Member| member.link.is_none() && now.since(member.heard) > FORGOTTEN_AFTER;
+        let is_gone = |member: &Member| member.link.is_none() && now.since(member.heard) > FORGOTTEN_AFTER;
         let gone: Vec<u32> =
             self.members.iter().filter(|(_, member)| is_gone(member)).map(|(node, _)| *node).collect();
         gone.into_iter().for_each(|node| self.forget(node));
@@ -370,8 +369,7 @@ mod tests {
     }
 
     fn record(sequence: u16, free: u32, missed: bool) -> Vec<u8> {
-        let figures =
-            Figures { sequence, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
+        let figures = Figures { sequence, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
         let record = Record {
             gpu: 0,
             missed,
@@ -396,7 +394,10 @@ mod tests {
         assert!(book.ranked(Strategy::Spread).is_empty());
         book.report(session, &record(1, 1000, false)).unwrap();
         let line = book.ranked(Strategy::Spread).remove(0);
-        assert_eq!((line.node.as_str(), line.gpu_memory_free_bytes, line.provisionable), ("a", 1000 << 20, true));
+        assert_eq!(
+            (line.node.as_str(), line.gpu_memory_free_bytes, line.provisionable),
+            ("a", 1000 << 20, true)
+        );
         book.report(session, &record(2, 0, true)).unwrap();
         let line = book.ranked(Strategy::Spread).remove(0);
         assert_eq!((line.state.as_str(), line.gpu_memory_free_bytes), ("missed", 1000 << 20));

@@ -117,9 +117,9 @@ impl Authority {
 pub fn identity(certificate: &CertificateDer<'_>) -> Option<Identity> {
     let (_, read) = X509Certificate::from_der(certificate).ok()?;
     let names = read.subject_alternative_name().ok()??;
-    let is_agent = names.value.general_names.iter().any(|name| {
-        matches!(name, x509_parser::extensions::GeneralName::DNSName(name) if *name == AGENT_NAME)
-    });
+    let is_agent = names.value.general_names.iter().any(
+        |name| matches!(name, x509_parser::extensions::GeneralName::DNSName(name) if *name == AGENT_NAME),
+    );
     let name = read.subject().iter_common_name().next()?.as_str().ok()?.to_owned();
     is_agent.then(|| Identity { name, key: digest(read.public_key().raw) })
 }

@@ -87,7 +87,8 @@ impl Master {
     /// The engine's leader is there now. Agents hear when there is none, or one again.
     pub(crate) fn set_leader(&self, leader: String) {
         let led = !leader.is_empty();
-        let before = std::mem::replace(&mut *self.leader.lock().unwrap_or_else(PoisonError::into_inner), leader);
+        let before =
+            std::mem::replace(&mut *self.leader.lock().unwrap_or_else(PoisonError::into_inner), leader);
         if led == before.is_empty() {
             self.book().tell_all(&self.welcome());
         }
@@ -100,10 +101,8 @@ impl Master {
 
     /// The record was read anew: who was taken out is gone, and everybody hears of new masters.
     pub(crate) fn set_kept(&self, kept: Kept) {
-        let before = std::mem::replace(
-            &mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner),
-            Arc::new(kept),
-        );
+        let before =
+            std::mem::replace(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner), Arc::new(kept));
         let kept = self.kept();
         let mut book = self.book();
         book.keep_only(|name| kept.nodes.contains_key(name));

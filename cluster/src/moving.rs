@@ -90,11 +90,20 @@ impl Mover {
             if swarm.is_over(&service).await.unwrap_or(true) {
                 continue;
             }
+            // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
+            if why == Why::Drained && swarm.still_runs(&service).await.unwrap_or(true) {
+                continue;
+            }
             self.move_one(master, swarm, &service, node.as_deref(), why).await;
         }
     }
 
-    fn situation(&self, master: &Master, view: &View, service: &PlacedService) -> (Option<String>, Situation) {
+    fn situation(
+        &self,
+        master: &Master,
+        view: &View,
+        service: &PlacedService,
+    ) -> (Option<String>, Situation) {
         let now = clock::now();
         let book = master.book();
         let member = book.members().find(|member| member.engine_id == service.engine_id);

@@ -115,8 +115,7 @@ async fn serve(config: Config) -> Result<(), Failed> {
         config.advertise,
         config.socket.display()
     );
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -153,7 +152,11 @@ async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
         _ => View::default(),
     };
     if view.leads != master.active.swap(view.leads, Ordering::Relaxed) {
-        let now = if view.leads { "is the active one: swarm's leader is here" } else { "waits: it is not swarm's leader" };
+        let now = if view.leads {
+            "is the active one: swarm's leader is here"
+        } else {
+            "waits: it is not swarm's leader"
+        };
         eprintln!("notice: this master {now}");
     }
     master.set_leader(view.leader.clone());

@@ -70,7 +70,10 @@ fn grpc_unary() -> tonic::server::Grpc<ProstCodec<JoinAnswer, JoinRequest>> {
 
 /// A node with a token becomes a node with a certificate.
 async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<JoinAnswer, Status> {
-    let kept = master.kept();
+    // Read anew: a token that was rotated a moment ago lets nobody in.
+    let Ok(kept) = master.store.read().await else {
+        return Err(Status::unavailable("the cluster's record cannot be read now"));
+    };
     if !same_secret(&kept.secret, &asked.secret) {
         return Err(Status::permission_denied(format!(
             "its token is not the cluster's: {} shows the one that is",
@@ -112,7 +115,9 @@ fn renewed(master: &Master, peer: &Peer, asked: &JoinRequest) -> Result<JoinAnsw
     let (certificate, key) =
         master.authority.for_agent(&name, &asked.request).map_err(|wrong| refusal(&wrong))?;
     if peer.identity.as_ref().is_none_or(|identity| identity.key != key) {
-        return Err(Status::permission_denied(format!("node {name} asked for a certificate for another key")));
+        return Err(Status::permission_denied(format!(
+            "node {name} asked for a certificate for another key"
+        )));
     }
     Ok(JoinAnswer { certificate, authority: master.authority.certificate.clone(), masters: master.masters() })
 }
@@ -134,11 +139,7 @@ fn member(master: &Master, peer: &Peer) -> Result<(String, String), Status> {
 }
 
 /// An agent reports from now on.
-async fn attached(
-    master: Arc<Master>,
-    peer: Peer,
-    mut said: Streaming<FromNode>,
-) -> Result<Answers, Status> {
+async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>) -> Result<Answers, Status> {
     let (name, engine_id) = member(&master, &peer)?;
     let first = said.message().await?.and_then(|first| first.said);
     let Some(Said::Hello(hello)) = first else {
@@ -193,8 +194,10 @@ async fn listen(
 
 /// What a node did wrong, and not the network.
 fn is_wrong(status: &Status) -> bool {
-    matches!(status.code(), Code::OutOfRange | Code::Internal | Code::InvalidArgument | Code::ResourceExhausted)
-        && std::error::Error::source(status).is_none()
+    matches!(
+        status.code(),
+        Code::OutOfRange | Code::Internal | Code::InvalidArgument | Code::ResourceExhausted
+    ) && std::error::Error::source(status).is_none()
 }
 
 fn take(master: &Master, session: Session, said: Said) -> Result<(), String> {

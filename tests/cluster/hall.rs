@@ -83,7 +83,11 @@ impl Hall {
     /// `leeway cluster WORDS`
     pub(crate) fn cluster(&self, words: &[&str]) -> Command {
         let mut command = leeway();
-        command.arg("cluster").args(words).args(["--engine", "none", "--state-dir"]).arg(self.place("master"));
+        command
+            .arg("cluster")
+            .args(words)
+            .args(["--engine", "none", "--state-dir"])
+            .arg(self.place("master"));
         command
     }
 

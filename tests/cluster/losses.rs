@@ -31,7 +31,8 @@ fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
 }
 
 fn only_the_active_master_places(town: &Town) {
-    let refused = town.leeway(2).args(["run", "-d", "--node", "auto", "leeway-test"]).output().expect("leeway");
+    let refused =
+        town.leeway(2).args(["run", "-d", "--node", "auto", "leeway-test"]).output().expect("leeway");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("ask the one on n1"), "{said}");
 }
@@ -69,7 +70,8 @@ fn a_node_that_is_cut_off_stops_what_runs_elsewhere(town: &Town, web: &str) {
         let started = Instant::now();
         town.network("cut", 3);
         // Placements go on meanwhile.
-        let (_, node) = town.run(1, "auto", &["--name", "during", "--deadline", "60s", "--expect", "1s"], &["true"]);
+        let (_, node) =
+            town.run(1, "auto", &["--name", "during", "--deadline", "60s", "--expect", "1s"], &["true"]);
         println!("a placement during the cut went to {node}");
         let moved = crate::hall::within(LONG, "a service that left a lost node", || {
             town.happened(1, "moved", "web").pop()
@@ -104,24 +106,31 @@ impl Drop for EndsOnDrop<'_> {
 
 /// The leader's machine dies: swarm elects another, and the master there goes on.
 fn a_second_master_takes_over_with_the_leader(town: &mut Town) {
-    town.run(1, "n1", &[&["--name", "gone"], &SERVER[..]].concat(), &["sleep", "100000"]);
-    town.runs_on(1, "gone");
+    // A node that comes back may make swarm elect anew.
+    let leader = town.active(&NODES);
+    let others: Vec<usize> = NODES.into_iter().filter(|node| *node != leader).collect();
+    let names: Vec<String> = others.iter().map(|node| format!("n{node}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let dying = format!("n{leader}");
+    town.run(leader, &dying, &[&["--name", "gone"], &SERVER[..]].concat(), &["sleep", "100000"]);
+    town.runs_on(leader, "gone");
     let before = Instant::now();
-    town.kill_node(1);
-    let next = town.active(&[2, 3]);
+    town.kill_node(leader);
+    let next = town.active(&others);
     println!("master {next} was active {:.1} s after the leader's death", before.elapsed().as_secs_f64());
-    town.nodes(next, &["n2", "n3"]);
-    let (_, node) = town.run(next, "auto", &["--name", "later", "--deadline", "60s", "--expect", "1s"], &["true"]);
-    assert_ne!(node, "n1");
+    town.nodes(next, &names);
+    let (_, node) =
+        town.run(next, "auto", &["--name", "later", "--deadline", "60s", "--expect", "1s"], &["true"]);
+    assert_ne!(node, dying);
     let moved = crate::hall::within(LONG, "a service that left a dead node", || {
         town.happened(next, "moved", "gone").pop()
     });
     println!("what it ran was placed again after {:.0} s", before.elapsed().as_secs_f64());
-    let there = if moved["node"] == "n2" { 2 } else { 3 };
-    town.runs_on(there, "gone");
+    let there = others.iter().find(|node| moved["node"] == format!("n{node}")).expect("a living node");
+    town.runs_on(*there, "gone");
     for service in ["gone", "web"] {
         eventually(&format!("one container of {service}"), || {
-            let count: usize = [2, 3].iter().map(|node| town.running(*node, service).len()).sum();
+            let count: usize = others.iter().map(|node| town.running(*node, service).len()).sum();
             (count == 1).then_some(())
         });
     }

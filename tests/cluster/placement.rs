@@ -26,11 +26,8 @@ fn containers_go_where_the_node_list_says() {
 
 /// With reservations everybody gets about the same; by reports alone all go to the same node.
 fn placements_a_moment_apart_are_spread(town: &Town) {
-    let wanted = PlaceWanted {
-        deadline_us: Some(60_000_000),
-        expect_us: Some(50_000),
-        ..PlaceWanted::default()
-    };
+    let wanted =
+        PlaceWanted { deadline_us: Some(60_000_000), expect_us: Some(50_000), ..PlaceWanted::default() };
     let (mut with, mut without) = (BTreeMap::new(), BTreeMap::new());
     for _ in 0..PLACEMENTS {
         let dry: PlaceLine = client::send(&town.socket(1), "POST", "/v1/place", &wanted).expect("a dry run");
@@ -82,7 +79,8 @@ fn by_memory_and_by_best_fit(town: &mut Town) {
         });
         let labels = town.docker(1, &["service", "inspect", "--format", "{{json .Spec.Labels}}", &name]);
         assert!(labels.is_some_and(|labels| labels.contains(&format!("\"leeway.deadline\":\"{deadline}\""))));
-        let inspected = ["service", "inspect", "--format", "{{.Spec.TaskTemplate.Placement.Constraints}}", &name];
+        let inspected =
+            ["service", "inspect", "--format", "{{.Spec.TaskTemplate.Placement.Constraints}}", &name];
         assert!(town.docker(1, &inspected).is_some_and(|text| text.contains("node.id==")));
         eventually("what was measured, in the list", || {
             let list: Vec<NodeRank> = town.get(1, "/v1/nodes")?;
@@ -93,7 +91,12 @@ fn by_memory_and_by_best_fit(town: &mut Town) {
 
 fn a_busy_node_is_skipped(town: &Town) {
     let words = ["leeway", "work", "hold", "--memory", "1GiB", "--for", "600s"];
-    let (late, node) = town.run(1, "n3", &["--name", "late", "--deadline", "500ms", "--expect", "100ms", "--restart", "always"], &words);
+    let (late, node) = town.run(
+        1,
+        "n3",
+        &["--name", "late", "--deadline", "500ms", "--expect", "100ms", "--restart", "always"],
+        &words,
+    );
     assert_eq!(node, "n3");
     eventually("a node that says that somebody missed there", || {
         let list: Vec<NodeRank> = town.get(1, "/v1/nodes")?;
@@ -111,14 +114,17 @@ fn a_busy_node_is_skipped(town: &Town) {
 }
 
 fn a_drained_node_is_emptied(town: &Town) {
-    let options = ["--name", "stays", "--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s"];
+    let options =
+        ["--name", "stays", "--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s"];
     town.run(1, "n2", &options, &["sleep", "100000"]);
     town.runs_on(2, "stays");
     town.docker(1, &["node", "update", "--availability", "drain", "n2"]).expect("to drain");
-    let moved = within(LONG, "a service that left a drained node", || {
-        town.happened(1, "moved", "stays").pop()
-    });
-    assert!(moved["reason"].as_str().is_some_and(|why| why.starts_with("from n2, which is drained")), "{moved}");
+    let moved =
+        within(LONG, "a service that left a drained node", || town.happened(1, "moved", "stays").pop());
+    assert!(
+        moved["reason"].as_str().is_some_and(|why| why.starts_with("from n2, which is drained")),
+        "{moved}"
+    );
     let there = if moved["node"] == "n1" { 1 } else { 3 };
     town.runs_on(there, "stays");
     assert!(town.running(2, "stays").is_empty());
@@ -129,12 +135,16 @@ fn a_drained_node_is_emptied(town: &Town) {
 fn who_misses_again_and_again_moves_once(town: &Town) {
     // On n2, where nobody has a deadline yet; it can make its own nowhere.
     let words = ["sh", "-c", "while true; do leeway work matmul --n 1024; done"];
-    let options = ["--name", "misser", "--migrate", "--restart", "always", "--deadline", "20ms", "--expect", "5ms"];
+    let options =
+        ["--name", "misser", "--migrate", "--restart", "always", "--deadline", "20ms", "--expect", "5ms"];
     town.run(1, "n2", &options, &words);
     let moved = within(LONG, "a service that moved", || town.happened(1, "moved", "misser").pop());
     let why = moved["reason"].as_str().unwrap_or_default();
     assert!(why.contains("tasks missed their deadlines"), "{moved}");
-    assert_eq!(moved["node"], "n1", "n3 has residents with deadlines, and refuses who needs more than there is");
+    assert_eq!(
+        moved["node"], "n1",
+        "n3 has residents with deadlines, and refuses who needs more than there is"
+    );
     town.runs_on(1, "misser");
     // It misses there, too, and stays: the tasks that miss are counted, and nothing moves.
     within(LONG, "a node that says so", || {

@@ -244,7 +244,8 @@ fn an_agent_listens_to_nobody_and_keeps_its_key_to_itself() {
     assert_eq!(listening(alone.pid()), 0, "an agent alone opens no port");
     assert!(!folder(&market.hall.place("alone/state")).exists());
     let kept = Arc::new(market.kept());
-    let key = std::fs::read_to_string(folder(&market.hall.place("good/state")).join("key.pem")).expect("a key");
+    let key =
+        std::fs::read_to_string(folder(&market.hall.place("good/state")).join("key.pem")).expect("a key");
     let body: String = key.lines().filter(|line| !line.starts_with('-')).collect();
     assert!(!serde_json::to_string(&*kept).expect("JSON").contains(&body[body.len() - 40..]));
 }
@@ -258,11 +259,15 @@ fn listening(pid: u32) -> usize {
         .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
         .collect();
     let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(format!("/proc/{pid}/net/{table}")));
-    let lines: Vec<String> =
-        tables.into_iter().flatten().flat_map(|table| table.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let lines: Vec<String> = tables
+        .into_iter()
+        .flatten()
+        .flat_map(|table| table.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
     let listens = |line: &&String| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        fields.get(3) == Some(&"0A") && fields.get(9).is_some_and(|inode| inodes.iter().any(|own| own == inode))
+        fields.get(3) == Some(&"0A")
+            && fields.get(9).is_some_and(|inode| inodes.iter().any(|own| own == inode))
     };
     lines.iter().filter(listens).count()
 }

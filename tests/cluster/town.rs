@@ -129,7 +129,13 @@ impl Town {
     }
 
     /// `leeway run --node NODE` by way of a master: the service's name, and where it went.
-    pub(crate) fn run(&self, master: usize, node: &str, options: &[&str], words: &[&str]) -> (String, String) {
+    pub(crate) fn run(
+        &self,
+        master: usize,
+        node: &str,
+        options: &[&str],
+        words: &[&str],
+    ) -> (String, String) {
         let mut command = self.leeway(master);
         command.args(["run", "-d", "--node", node]).args(options).args(self.gpu_options());
         let output = command.arg(IMAGE).args(words).output().expect("leeway");
@@ -164,7 +170,10 @@ impl Town {
 
     /// The events of a master.
     pub(crate) fn events(&self, master: usize) -> Vec<Value> {
-        let text = run(self.leeway(master).args(["events", "--json", "--no-follow", "--socket"]).arg(self.socket(master)));
+        let text = run(self
+            .leeway(master)
+            .args(["events", "--json", "--no-follow", "--socket"])
+            .arg(self.socket(master)));
         text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
     }
 

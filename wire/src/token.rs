@@ -72,9 +72,9 @@ impl FromStr for Invitation {
 
     fn from_str(text: &str) -> Result<Self, NoToken> {
         let (token, address) = text.split_once('@').ok_or(NoToken::Address)?;
-        let has_port = address.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
+        let has_port = address
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
         let address = has_port.then(|| address.to_owned()).ok_or(NoToken::Address)?;
         Ok(Self { token: token.parse()?, address })
     }

@@ -77,8 +77,9 @@ fn failure(failed: &Failed) -> Failure {
         Failed::Running(_) => {
             words.help("stop it, or give this one a socket of its own: --socket").exit(ALREADY_RUNNING)
         }
-        Failed::NoSwarm(_) => words
-            .help("`docker swarm init` makes this machine one; without an engine: --engine none"),
+        Failed::NoSwarm(_) => {
+            words.help("`docker swarm init` makes this machine one; without an engine: --engine none")
+        }
         _ => words,
     }
 }

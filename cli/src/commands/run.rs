@@ -41,7 +41,9 @@ impl Words {
                 return on_node::run(globals, node, &words);
             }
             Translated::ForMaster(node, _) => {
-                let why = format!("--node {node} is for `leeway run` only: a service that the master makes runs at once");
+                let why = format!(
+                    "--node {node} is for `leeway run` only: a service that the master makes runs at once"
+                );
                 return Err(Failure::new(why).help("leave --node out to create the container here").into());
             }
         };

@@ -67,7 +67,9 @@ impl Client {
                 Ok(digest.or(found.id).unwrap_or_else(|| image.to_owned()))
             }
             Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {
-                eprintln!("notice: the image {image} is not on this machine: the node will look for it in its registry");
+                eprintln!(
+                    "notice: the image {image} is not on this machine: the node will look for it in its registry"
+                );
                 Ok(image.to_owned())
             }
             Err(error) => Err(error).with_context(|| format!("could not ask after the image {image}")),

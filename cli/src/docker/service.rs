@@ -20,8 +20,7 @@ use wire::labels;
 const GPU_HELP: &str = "in a swarm, GPUs come with the nodes' default runtime: \"default-runtime\": \"nvidia\" in their \
                         daemon.json, and -e NVIDIA_VISIBLE_DEVICES=all here; see docs/cluster.md";
 /// Options that people give for the sake of GPUs, or that need the same way out.
-const FOR_GPUS: [&str; 6] =
-    ["gpus", "device", "device-cgroup-rule", "runtime", "privileged", "pid"];
+const FOR_GPUS: [&str; 6] = ["gpus", "device", "device-cgroup-rule", "runtime", "privileged", "pid"];
 
 /// A command line, taken apart.
 #[derive(Debug, Default)]
@@ -235,7 +234,9 @@ fn mode(restart: &str) -> Result<(ServiceSpecMode, TaskSpecRestartPolicy), Failu
 
 fn cannot_have(name: &str) -> Failure {
     let dashes = if name.chars().count() == 1 { "-" } else { "--" };
-    let words = Failure::input(format!("with --node a container is a swarm service, which cannot have {dashes}{name}"));
+    let words = Failure::input(format!(
+        "with --node a container is a swarm service, which cannot have {dashes}{name}"
+    ));
     if FOR_GPUS.contains(&name) {
         return words.help(GPU_HELP);
     }
@@ -252,9 +253,9 @@ fn variable(text: &str) -> Result<String, Failure> {
         return Ok(text.to_owned());
     }
     let value = std::env::var(text);
-    value.map(|value| format!("{text}={value}")).map_err(|_| {
-        Failure::input(format!("--env: '{text}' has no value here: accepted is KEY=VALUE"))
-    })
+    value
+        .map(|value| format!("{text}={value}"))
+        .map_err(|_| Failure::input(format!("--env: '{text}' has no value here: accepted is KEY=VALUE")))
 }
 
 /// `/host:/container[:ro]`, `name:/container`, `/container`.
@@ -283,13 +284,21 @@ fn mount(text: &str) -> Result<Mount, Failure> {
                     "bind" => MountType::BIND,
                     "volume" => MountType::VOLUME,
                     "tmpfs" => MountType::TMPFS,
-                    _ => return Err(Failure::input(format!("--mount: type={value} is not known: accepted are bind, volume, tmpfs"))),
+                    _ => {
+                        return Err(Failure::input(format!(
+                            "--mount: type={value} is not known: accepted are bind, volume, tmpfs"
+                        )));
+                    }
                 });
             }
             "source" | "src" => mount.source = Some(value.to_owned()),
             "target" | "dst" | "destination" => mount.target = Some(value.to_owned()),
             "readonly" | "ro" => mount.read_only = Some(value == "true" || value == "1"),
-            _ => return Err(Failure::input(format!("--mount: '{key}' is not passed on to a service: accepted are type, source, target, readonly"))),
+            _ => {
+                return Err(Failure::input(format!(
+                    "--mount: '{key}' is not passed on to a service: accepted are type, source, target, readonly"
+                )));
+            }
         }
     }
     Ok(mount)
@@ -297,7 +306,9 @@ fn mount(text: &str) -> Result<Mount, Failure> {
 
 /// `8080:80[/udp]`, `80`: on the node itself, as with `docker run`.
 fn port(text: &str) -> Result<EndpointPortConfig, Failure> {
-    let wrong = || Failure::input(format!("--publish: '{text}' is not understood: accepted is [PORT:]PORT[/PROTOCOL]"));
+    let wrong = || {
+        Failure::input(format!("--publish: '{text}' is not understood: accepted is [PORT:]PORT[/PROTOCOL]"))
+    };
     let (ports, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let (published, target) = ports.rsplit_once(':').map_or((None, ports), |(one, other)| (Some(one), other));
     let number = |text: &str| text.parse::<u16>().map(i64::from).map_err(|_| wrong());

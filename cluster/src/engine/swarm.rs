@@ -168,6 +168,19 @@ impl Swarm {
         Ok(tasks.iter().any(|task| state(task).is_some_and(|state| over.contains(&state))))
     }
 
+    /// Whether a container of the service still runs where it is now.
+    pub(crate) async fn still_runs(&self, service: &PlacedService) -> Result<bool, Error> {
+        let filters = HashMap::from([
+            ("service".to_owned(), vec![service.id.clone()]),
+            ("node".to_owned(), vec![service.engine_id.clone()]),
+        ]);
+        let tasks = self.docker.list_tasks(Some(ListTasksOptions { filters: Some(filters) })).await?;
+        let runs = |task: &bollard::models::Task| {
+            task.status.as_ref().is_some_and(|status| status.state == Some(TaskState::RUNNING))
+        };
+        Ok(tasks.iter().any(runs))
+    }
+
     /// Moves a service. `left` is the node it leaves because it missed there.
     pub(crate) async fn move_to(
         &self,
@@ -236,7 +249,8 @@ fn movable(service: Service) -> Option<PlacedService> {
 pub(crate) fn kind(spec: &ServiceSpec) -> String {
     let container = spec.task_template.as_ref().and_then(|task| task.container_spec.as_ref());
     let words = container.map(|container| {
-        let all = [container.image.clone().into_iter().collect(), container.command.clone().unwrap_or_default()];
+        let all =
+            [container.image.clone().into_iter().collect(), container.command.clone().unwrap_or_default()];
         [all.concat(), container.args.clone().unwrap_or_default()].concat()
     });
     digest(words.unwrap_or_default().join("\0").as_bytes())[..16].to_owned()
@@ -272,8 +286,7 @@ mod tests {
     fn a_kind_is_the_image_and_its_words() {
         let of = |image: &str, words: &[&str]| {
             let mut spec = ServiceSpec::default();
-            let container =
-                spec.task_template.get_or_insert_default().container_spec.get_or_insert_default();
+            let container = spec.task_template.get_or_insert_default().container_spec.get_or_insert_default();
             container.image = Some(image.to_owned());
             container.args = Some(words.iter().map(|word| (*word).to_owned()).collect());
             kind(&spec)

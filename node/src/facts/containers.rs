@@ -107,10 +107,8 @@ async fn tell_listed(teller: &Teller, container: ContainerSummary) {
     let own = names.iter().map(|name| name.trim_start_matches('/')).find(|name| !name.contains('/'));
     let name = own.unwrap_or(&id).to_owned();
     let labels: Labels = container.labels.unwrap_or_default().into_iter().collect();
-    let ended = matches!(
-        container.state,
-        Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD)
-    );
+    let ended =
+        matches!(container.state, Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD));
     if ended && labels.contains_key(SWARM_TASK) {
         return;
     }

@@ -118,7 +118,9 @@ impl Connection {
     /// Connects.
     pub async fn open(address: &str, tls: Arc<ClientConfig>) -> Result<Self, NoMaster> {
         let opened = tokio::time::timeout(CONNECT_MAX, Self::open_soon(address, tls)).await;
-        opened.unwrap_or_else(|_| Err(NoMaster::Unreachable(address.to_owned(), "it does not answer".to_owned())))
+        opened.unwrap_or_else(|_| {
+            Err(NoMaster::Unreachable(address.to_owned(), "it does not answer".to_owned()))
+        })
     }
 
     async fn open_soon(address: &str, tls: Arc<ClientConfig>) -> Result<Self, NoMaster> {
@@ -178,7 +180,16 @@ impl Connection {
         answered.map(tonic::Response::into_inner).map_err(NoMaster::Said)
     }
 
-    fn grpc(&self) -> tonic::client::Grpc<impl tonic::client::GrpcService<Body, ResponseBody = hyper::body::Incoming, Future: Send, Error = hyper::Error> + use<>> {
+    fn grpc(
+        &self,
+    ) -> tonic::client::Grpc<
+        impl tonic::client::GrpcService<
+            Body,
+            ResponseBody = hyper::body::Incoming,
+            Future: Send,
+            Error = hyper::Error,
+        > + use<>,
+    > {
         let carrier = self.carrier.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let mut carrier = carrier.clone();

@@ -7,13 +7,15 @@ use super::client::KEEP_ALIVE;
 use crate::run::Connect;
 use bollard::query_parameters::{KillContainerOptions, ListContainersOptions};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::cluster::PLACEMENT;
 use wire::labels::MIGRATE;
 
 /// How long after the last sign of life. With the 8 s that a cut takes to be seen, a master that waits 30 s is sure.
 const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
+/// The same where a master answers that swarm has no leader, which it knows within 7 s: swarm may be electing one.
+const LEADERLESS_AFTER: Duration = Duration::from_secs(18);
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -22,39 +24,49 @@ pub(super) struct Contact(Mutex<Seen>);
 
 struct Seen {
     at: Instant,
-    /// How many streams are open.
-    open: usize,
+    /// How many streams are open to masters that see a leader.
+    led: usize,
+    /// How many to others.
+    leaderless: usize,
 }
 
 impl Contact {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Seen { at: Instant::now(), open: 0 }))
+        Self(Mutex::new(Seen { at: Instant::now(), led: 0, leaderless: 0 }))
     }
 
     /// A master's machine answered.
     pub(super) fn seen(&self) {
-        self.seen_and(|_| {});
+        self.lock().at = Instant::now();
     }
 
-    /// A stream is open, and pings say that it lives.
-    pub(super) fn opened(&self) {
-        self.seen_and(|seen| seen.open += 1);
-    }
-
-    /// A stream ended, and had been alive until a moment ago.
-    pub(super) fn closed(&self) {
-        self.seen_and(|seen| seen.open = seen.open.saturating_sub(1));
-    }
-
-    fn seen_and(&self, change: impl FnOnce(&mut Seen)) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.at = Instant::now();
-        change(&mut seen);
+    /// A stream's master sees a leader (true), or sees none (false), or the stream is not open (none): from, to.
+    pub(super) fn change(&self, from: Option<bool>, to: Option<bool>) {
+        let mut seen = self.lock();
+        // Until now somebody saw a leader, or does from now on.
+        if from == Some(true) || to == Some(true) {
+            seen.at = Instant::now();
+        }
+        match from {
+            Some(true) => seen.led -= 1,
+            Some(false) => seen.leaderless -= 1,
+            None => {}
+        }
+        match to {
+            Some(true) => seen.led += 1,
+            Some(false) => seen.leaderless += 1,
+            None => {}
+        }
     }
 
     fn is_cut_off(&self, now: Instant) -> bool {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.open == 0 && now.duration_since(seen.at) >= CUT_OFF_AFTER
+        let seen = self.lock();
+        let after = if seen.leaderless > 0 { LEADERLESS_AFTER } else { CUT_OFF_AFTER };
+        seen.led == 0 && now.duration_since(seen.at) >= after
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,7 +81,9 @@ pub(super) async fn keep(contact: std::sync::Arc<Contact>, connect: Connect) {
         }
         if !said {
             let seconds = (CUT_OFF_AFTER + 2 * KEEP_ALIVE).as_secs();
-            eprintln!("warning: no master was reached for up to {seconds} s: containers that may move are stopped here");
+            eprintln!(
+                "warning: no master was reached for up to {seconds} s: containers that may move are stopped here"
+            );
             said = true;
         }
         if let Err(error) = stop(&connect).await {
@@ -90,7 +104,9 @@ async fn stop(connect: &Connect) -> Result<(), String> {
     for id in found.into_iter().filter_map(|container| container.id) {
         let killed = docker.kill_container(&id, None::<KillContainerOptions>).await;
         match killed {
-            Ok(()) => eprintln!("notice: container {id} is stopped: this node is cut off, and it may run elsewhere"),
+            Ok(()) => {
+                eprintln!("notice: container {id} is stopped: this node is cut off, and it may run elsewhere")
+            }
             Err(error) => eprintln!("warning: container {id} could not be stopped: {error}"),
         }
     }
@@ -107,9 +123,13 @@ mod tests {
         let now = Instant::now();
         assert!(!contact.is_cut_off(now));
         assert!(contact.is_cut_off(now + CUT_OFF_AFTER + LOOK_EVERY));
-        contact.opened();
+        contact.change(None, Some(true));
         assert!(!contact.is_cut_off(now + CUT_OFF_AFTER * 9), "a stream is open");
-        contact.closed();
-        assert!(contact.is_cut_off(Instant::now() + CUT_OFF_AFTER));
+        contact.change(Some(true), Some(false));
+        let now = Instant::now();
+        assert!(!contact.is_cut_off(now + CUT_OFF_AFTER), "swarm may be electing a leader");
+        assert!(contact.is_cut_off(now + LEADERLESS_AFTER));
+        contact.change(Some(false), None);
+        assert!(contact.is_cut_off(now + CUT_OFF_AFTER + LOOK_EVERY));
     }
 }

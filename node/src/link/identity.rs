@@ -70,7 +70,8 @@ impl Identity {
 
     /// A request for a new certificate for the same key; nothing while the one there is young.
     pub(crate) fn renewal(&self, folder: &Path) -> Option<String> {
-        let made = std::fs::metadata(folder.join("certificate.pem")).and_then(|about| about.modified()).ok()?;
+        let made =
+            std::fs::metadata(folder.join("certificate.pem")).and_then(|about| about.modified()).ok()?;
         (made.elapsed().ok()? > RENEWED_AFTER).then_some(())?;
         request_for(&KeyPair::from_pem(&self.key).ok()?).ok()
     }

@@ -50,7 +50,11 @@ pub async fn join(
 }
 
 /// Reports to every master from now on, if this node is a member of a cluster: where the owner puts what they are told.
-pub(crate) fn begin(config: &crate::Config, teller: &crate::facts::Teller, connect: &Connect) -> Option<Outlook> {
+pub(crate) fn begin(
+    config: &crate::Config,
+    teller: &crate::facts::Teller,
+    connect: &Connect,
+) -> Option<Outlook> {
     let (snapshots, told) = tokio::sync::watch::channel(Snapshot::default());
     streams::start(config, told, teller, connect).then(|| Outlook::new(snapshots))
 }

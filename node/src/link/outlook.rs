@@ -54,11 +54,14 @@ impl Outlook {
     /// A task of a container is over.
     pub(crate) fn note(&mut self, registry: &Registry, tracker: &Tracker, finished: &Finished) {
         let Some(number) = finished.container else { return };
-        let (Some(known), Some(container)) = (registry.get(number), tracker.container(number)) else { return };
+        let (Some(known), Some(container)) = (registry.get(number), tracker.container(number)) else {
+            return;
+        };
         let label = |name| known.labels.get(name).cloned();
         let Some((service, placement)) = label(SWARM_SERVICE).zip(label(PLACEMENT)) else { return };
         if self.services.len() >= SERVICES_MAX {
-            let here = |service: &String| registry.all().any(|one| one.labels.get(SWARM_SERVICE) == Some(service));
+            let here =
+                |service: &String| registry.all().any(|one| one.labels.get(SWARM_SERVICE) == Some(service));
             self.services.retain(|service, _| here(service));
         }
         let forecast = container.forecast();

@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn a_container_is_told_of_again_when_it_comes_back() {
         let mut sayer = Sayer::default();
-        let one = KnownContainer { service: "web".to_owned(), missed_in_a_row: 2, ..KnownContainer::default() };
+        let one =
+            KnownContainer { service: "web".to_owned(), missed_in_a_row: 2, ..KnownContainer::default() };
         let with = |containers: Vec<KnownContainer>| Snapshot { containers, ..Snapshot::default() };
         assert!(sayer.containers(&with(vec![one.clone()])).is_some());
         assert!(sayer.containers(&with(vec![one.clone()])).is_none());

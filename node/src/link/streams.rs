@@ -180,9 +180,8 @@ async fn stream_once(member: &Member, address: &str) -> Result<(), NoMaster> {
     let first = snapshots.borrow().clone();
     let hello = Hello { name: member.name.clone(), gpus: first.gpus.clone() };
     let _ = sender.try_send(Said::Hello(hello).into());
-    let said = stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|said| (said, receiver))
-    });
+    let said =
+        stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|said| (said, receiver)) });
     let mut from_master = connection.attach(said).await?;
     let mut open = Open::new(&member.contact);
     eprintln!("notice: this node reports to {address}");
@@ -231,7 +230,7 @@ async fn say(member: &Member, first: &Snapshot, sender: &mpsc::Sender<FromNode>)
 async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>, open: &mut Open) {
     match told.told {
         Some(FromTheMaster::Welcome(welcome)) => {
-            open.counts(welcome.led);
+            open.sees_leader(Some(welcome.led));
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
@@ -248,26 +247,22 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
 /// A stream that is open, as long as this lives. It says that this node is not cut off while its master sees a leader.
 struct Open {
     contact: Arc<Contact>,
-    counted: bool,
+    led: Option<bool>,
 }
 
 impl Open {
     fn new(contact: &Arc<Contact>) -> Self {
-        Self { contact: Arc::clone(contact), counted: false }
+        Self { contact: Arc::clone(contact), led: None }
     }
 
-    fn counts(&mut self, led: bool) {
-        match (self.counted, led) {
-            (false, true) => self.contact.opened(),
-            (true, false) => self.contact.closed(),
-            _ => {}
-        }
-        self.counted = led;
+    fn sees_leader(&mut self, led: Option<bool>) {
+        self.contact.change(self.led, led);
+        self.led = led;
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.counts(false);
+        self.sees_leader(None);
     }
 }

@@ -1,7 +1,8 @@
 //! `leeway bench agents`: what one master takes, with up to ten thousand agents over real connections.
 //!
 //! The master is a process of its own; the agents are simulated in this one, each with its certificate, its TLS and its
-//! stream. First all of them only say that they live, then each reports a change a second while containers are placed.
+//! stream. First all of them only say that they live, then each reports a change a second, and at last containers are placed
+//! meanwhile.
 
 mod crowd;
 mod master;
@@ -33,7 +34,7 @@ pub(super) struct Agents {
     /// How many nodes there are, one measurement each
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10,100,1000,10000")]
     nodes: Vec<usize>,
-    /// How long each of the two phases lasts, in seconds
+    /// How long each of the three phases lasts, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
     /// How many containers are placed
@@ -97,6 +98,7 @@ impl Agents {
         let phase = Duration::from_secs(self.seconds);
         let idle = master.over(|| std::thread::sleep(phase))?;
         crowd.become_busy();
+        let reporting = master.over(|| std::thread::sleep(phase))?;
         let mut latencies = Vec::new();
         let mut failed = None;
         let busy = master.over(|| {
@@ -116,7 +118,8 @@ impl Agents {
         let rebuilt_ms = master.wait_for(nodes, restarted)?;
         drop(crowd);
         latencies.sort_unstable();
-        let at = |share: f64| latencies.get(((latencies.len() as f64 * share) as usize).min(latencies.len() - 1));
+        let at =
+            |share: f64| latencies.get(((latencies.len() as f64 * share) as usize).min(latencies.len() - 1));
         let per_node = |used: &Used| used.loopback_bytes as f64 / nodes as f64 / used.seconds;
         Ok(Measured {
             case: format!("{nodes} nodes"),
@@ -127,7 +130,7 @@ impl Agents {
             busy_cpu_percent: busy.cpu_percent(),
             memory_mib: busy.memory_kib as f64 / 1024.0,
             idle_bytes_per_node_second: per_node(&idle),
-            busy_bytes_per_node_second: per_node(&busy),
+            busy_bytes_per_node_second: per_node(&reporting),
             report_lag_p99_us: about.report_lag_p99_us.unwrap_or(0),
             placement_p50_us: at(0.5).copied().unwrap_or(0),
             placement_p99_us: at(0.99).copied().unwrap_or(0),
@@ -173,8 +176,17 @@ fn report(all: &[Measured]) -> Result<BenchReport> {
 
 fn table(all: &[Measured]) -> String {
     let heading = [
-        "NODES", "CONNECTED", "REBUILT", "CPU IDLE", "CPU BUSY", "MEMORY", "BYTES IDLE", "BYTES BUSY", "LAG P99",
-        "PLACED P50", "PLACED P99",
+        "NODES",
+        "CONNECTED",
+        "REBUILT",
+        "CPU IDLE",
+        "CPU BUSY",
+        "MEMORY",
+        "BYTES IDLE",
+        "BYTES BUSY",
+        "LAG P99",
+        "PLACED P50",
+        "PLACED P99",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let ms = |us: u64| format!("{:.1} ms", us as f64 / 1000.0);

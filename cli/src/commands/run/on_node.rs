@@ -32,7 +32,8 @@ pub(super) fn run(globals: &Globals, node: String, words: &[OsString]) -> Result
     let image = Client::connect(globals)?.image_by_content(&line.image)?;
     let spec = line.spec(&name, image)?;
     let label = |key: &str| spec.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
-    let span = |key| label(key).and_then(|text| duration::parse(text).ok()).map(|span| span.as_micros() as i64);
+    let span =
+        |key| label(key).and_then(|text| duration::parse(text).ok()).map(|span| span.as_micros() as i64);
     let memory = label(labels::GPU_MEMORY).and_then(|text| bytes::parse(text).ok());
     let place = PlaceWanted {
         deadline_us: span(labels::DEADLINE),

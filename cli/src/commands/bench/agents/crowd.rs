@@ -35,7 +35,9 @@ impl Crowd {
         let members: Vec<Identity> = master.members.clone();
         let (address, flag) = (master.address.clone(), Arc::clone(&busy));
         let live = move || {
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
             runtime.block_on(async move {
                 for (number, member) in members.into_iter().enumerate() {
                     let Ok(tls) = member_tls(&member) else { return };
@@ -123,8 +125,7 @@ fn beat(number: usize, sequence: &mut u16, busy: bool) -> Reports {
 
 fn record(sequence: &mut u16, memory_free_mib: u32) -> Vec<u8> {
     *sequence = sequence.wrapping_add(1);
-    let figures =
-        Figures { sequence: *sequence, memory_free_mib, float_sum_ms: None, float_least_ms: None };
+    let figures = Figures { sequence: *sequence, memory_free_mib, float_sum_ms: None, float_least_ms: None };
     let record =
         Record { gpu: 0, missed: false, memory_full: false, core_full: false, figures: Some(figures) };
     let mut bytes = Vec::new();

@@ -38,14 +38,18 @@ pub(super) fn draw(all: &[Measured], file: &Path) -> Result<()> {
     for power in TIMES {
         let at = y(10_f64.powi(power));
         let label = if power < 6 { format!("{} ms", 10_f64.powi(power - 3)) } else { "1 s".to_owned() };
-        picture = picture.add(line((LEFT, at), (WIDTH - RIGHT, at))).add(text(LEFT - 8.0, at + 4.0, "end", &label));
+        picture =
+            picture.add(line((LEFT, at), (WIDTH - RIGHT, at))).add(text(LEFT - 8.0, at + 4.0, "end", &label));
     }
     for one in all {
         let at = x(one.nodes);
         let bottom = HEIGHT - BOTTOM;
-        picture = picture
-            .add(line((at, TOP), (at, bottom)))
-            .add(text(at, bottom + 20.0, "middle", &one.nodes.to_string()));
+        picture = picture.add(line((at, TOP), (at, bottom))).add(text(
+            at,
+            bottom + 20.0,
+            "middle",
+            &one.nodes.to_string(),
+        ));
     }
     for (name, colour, value) in CURVES {
         let points: Vec<(f64, f64)> = all.iter().map(|one| (x(one.nodes), y(value(one) as f64))).collect();
