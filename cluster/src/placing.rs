@@ -172,12 +172,19 @@ async fn ask(master: &Arc<Master>, key: Key, request: &Request, placement: &str)
 }
 
 fn nowhere(master: &Master, asked: &Asked<'_>, refused: &[Key], refusals: &[String]) -> String {
+    let barred = {
+        let book = master.book();
+        let pinned = asked.pinned.and_then(|name| book.keys_of(name));
+        let counts = |key: &&Key| pinned.as_ref().is_none_or(|keys| keys.contains(key));
+        let barred = refused.iter().filter(counts).find_map(|key| Some((key.node, book.barred(*key)?)));
+        barred.map(|(node, why)| format!("{}: {why}", book.name(node)))
+    };
     let told = if let Some(name) = asked.pinned {
         format!("node {name} does not take it")
     } else {
         master.book().list.explain(clock::now(), &asked.request, asked.strategy, refused).to_string()
     };
-    match refusals.last() {
+    match refusals.last().or(barred.as_ref()) {
         Some(last) => format!("{told}; {last}"),
         None => told,
     }

@@ -97,7 +97,7 @@ async fn serve(config: Config) -> Result<(), Failed> {
         Engine::None => "this".to_owned(),
         Engine::Swarm(swarm) => swarm.id.clone(),
     };
-    let (_, kept) = store
+    let ((), kept) = store
         .change(|kept| {
             kept.masters.insert(own.clone(), config.advertise.clone());
             Ok(())

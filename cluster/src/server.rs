@@ -79,12 +79,16 @@ async fn dry_run(
 }
 
 async fn place(State(master): Shared, Json(wanted): Json<PlaceWanted>) -> Result<Json<Placed>, Response> {
-    must_be_active(&master)?;
+    if let Some(refusal) = not_active(&master) {
+        return Err(refusal);
+    }
     placing::place(&master, &wanted, &[]).await.map(Json).map_err(|no| no_place(&no))
 }
 
 async fn run(State(master): Shared, Json(wanted): Json<RunWanted>) -> Result<Json<RunLine>, Response> {
-    must_be_active(&master)?;
+    if let Some(refusal) = not_active(&master) {
+        return Err(refusal);
+    }
     let Engine::Swarm(swarm) = &master.engine else {
         return Err(wrong("this master has no engine, and creates no containers".to_owned()));
     };
@@ -130,9 +134,10 @@ fn already(service: String, name: String) -> RunLine {
     RunLine { service, name, placed, created_us: 0 }
 }
 
-fn must_be_active(master: &Master) -> Result<(), Response> {
+/// Only one master places: the answer of the others.
+fn not_active(master: &Master) -> Option<Response> {
     if master.active.load(Ordering::Relaxed) {
-        return Ok(());
+        return None;
     }
     let leader = master.leader();
     let why = if leader.is_empty() {
@@ -140,7 +145,7 @@ fn must_be_active(master: &Master) -> Result<(), Response> {
     } else {
         format!("this master is not the active one: ask the one on {leader}, swarm's leader\n")
     };
-    Err((StatusCode::CONFLICT, why).into_response())
+    Some((StatusCode::CONFLICT, why).into_response())
 }
 
 fn wrong(why: String) -> Response {

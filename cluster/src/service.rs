@@ -170,16 +170,15 @@ async fn listen(
 ) {
     let wrong = loop {
         match said.message().await {
-            Ok(None) => break None,
             Ok(Some(FromNode { said: Some(said) })) => {
                 if let Err(wrong) = take(&master, session, said) {
                     break Some(wrong);
                 }
             }
             Ok(Some(FromNode { said: None })) => break Some("a message that says nothing".to_owned()),
-            // A connection that broke is no wrong of the node's.
             Err(status) if is_wrong(&status) => break Some(status.message().to_owned()),
-            Err(_) => break None,
+            // It has ended, or the connection broke, which is no wrong of the node's.
+            Ok(None) | Err(_) => break None,
         }
         // Its sender is gone: it may not report any more, or came a second time.
         if !master.book().holds(session) {

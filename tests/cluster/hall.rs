@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use wire::cluster::NodeRank;
 
 /// How long a state may take to come about on a machine with other work to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

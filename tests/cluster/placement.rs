@@ -130,6 +130,12 @@ fn a_drained_node_is_emptied(town: &Town) {
     assert!(town.running(2, "stays").is_empty());
     town.docker(1, &["node", "update", "--availability", "active", "n2"]).expect("to use it again");
     town.docker(1, &["service", "rm", "stays"]).expect("the service to go");
+    eventually("a node that the master may use again", || {
+        let dry: PlaceLine =
+            client::send(&town.socket(1), "POST", "/v1/place", &PlaceWanted::default()).ok()?;
+        let why = dry.nodes.into_iter().find(|node| node.node == "n2")?.reason;
+        (!why.contains("swarm does not use it")).then_some(())
+    });
 }
 
 fn who_misses_again_and_again_moves_once(town: &Town) {

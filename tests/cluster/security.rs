@@ -18,7 +18,7 @@ struct Market {
     hall: Hall,
     runtime: tokio::runtime::Runtime,
     _gpu: crate::hall::Running,
-    _agent: crate::hall::Running,
+    agent: crate::hall::Running,
 }
 
 impl Market {
@@ -28,7 +28,7 @@ impl Market {
         let agent = hall.agent("good", &hall.place("gpu"));
         hall.ready("good");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Self { hall, runtime, _gpu: gpu, _agent: agent }
+        Self { hall, runtime, _gpu: gpu, agent }
     }
 
     /// The cluster's record, as its master keeps it.
@@ -236,7 +236,7 @@ fn garbage_instead_of_http(address: &str, member: &Identity) {
 #[test]
 fn an_agent_listens_to_nobody_and_keeps_its_key_to_itself() {
     let market = Market::new();
-    assert_eq!(listening(market._agent.pid()), 0, "a member only ever connects");
+    assert_eq!(listening(market.agent.pid()), 0, "a member only ever connects");
     let gpu = market.hall.place("gpu");
     let alone = crate::hall::Running::start(&mut market.hall.agent_command("alone", &gpu));
     let socket = market.hall.place("alone/run/agent.sock");

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use wire::cluster::NodeRank;
 
 /// How long a container may take to start, or to be moved after its node was lost, beside other work.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_mins(2);
 /// The image in every daemon.
 pub(crate) const IMAGE: &str = "leeway-test";
 

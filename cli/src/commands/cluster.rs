@@ -117,7 +117,7 @@ impl Init {
             secret_until_us: until(self.valid_for),
             ..Kept::default()
         };
-        self.record.store(docker)?.create(&kept).await.map_err(|no| failure(&no))?;
+        self.record.store(docker).create(&kept).await.map_err(|no| failure(&no))?;
         let engine = if self.record.engine == "none" { " --engine none" } else { "" };
         let token = token(&kept)?;
         println!("The cluster has an authority; nothing listens yet. Go on with, on this machine and on");
@@ -135,7 +135,8 @@ impl ShowToken {
             let secret = certificates::secret()?;
             let until_us = until(self.valid_for);
             let changed = store.change(|kept| {
-                (kept.secret.clone_from(&secret), kept.secret_until_us = until_us);
+                kept.secret.clone_from(&secret);
+                kept.secret_until_us = until_us;
                 Ok(())
             });
             changed.await.map_err(|no| failure(&no))?.1
@@ -179,13 +180,13 @@ impl Record {
         Ok(Some(client::open(&endpoint)?.negotiate_version().await?))
     }
 
-    fn store(&self, docker: Option<Docker>) -> Result<Store> {
-        Ok(docker.map_or_else(|| Store::Folder(self.state_dir.clone()), Store::Swarm))
+    fn store(&self, docker: Option<Docker>) -> Store {
+        docker.map_or_else(|| Store::Folder(self.state_dir.clone()), Store::Swarm)
     }
 
     async fn open(&self, globals: &Globals) -> Result<Store> {
         let docker = self.docker(globals).await?;
-        self.store(docker)
+        Ok(self.store(docker))
     }
 }
 

@@ -95,9 +95,11 @@ impl Swarm {
             if availability == Some(Availability::DRAIN) {
                 view.drained.push(id.clone());
             }
+            // After an election swarm knows nothing of its nodes for some seconds, and gives them time to come back.
+            let there = matches!(status, Some(NodeState::READY | NodeState::UNKNOWN));
             let why = match (status, availability) {
-                (Some(NodeState::READY), Some(Availability::ACTIVE) | None) => continue,
-                (Some(NodeState::READY), Some(availability)) => {
+                (_, Some(Availability::ACTIVE) | None) if there => continue,
+                (_, Some(availability)) if there => {
                     format!("swarm does not use it: its availability is {availability}")
                 }
                 (status, _) => {

@@ -105,7 +105,9 @@ async fn stop(connect: &Connect) -> Result<(), String> {
         let killed = docker.kill_container(&id, None::<KillContainerOptions>).await;
         match killed {
             Ok(()) => {
-                eprintln!("notice: container {id} is stopped: this node is cut off, and it may run elsewhere")
+                eprintln!(
+                    "notice: container {id} is stopped: this node is cut off, and it may run elsewhere"
+                );
             }
             Err(error) => eprintln!("warning: container {id} could not be stopped: {error}"),
         }

@@ -1,7 +1,8 @@
 //! Who this node is in its cluster: a key that never leaves the machine, and a certificate for it.
 
 use rcgen::{CertificateParams, KeyPair};
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -102,7 +103,10 @@ impl Identity {
 /// SHA-256, in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.as_ref().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {

@@ -100,14 +100,12 @@ async fn stream(
     loop {
         tokio::select! {
             _ = beats.tick() => say(Said::Reports(beat(number, &mut sequence, busy.load(Ordering::Relaxed))))?,
-            message = told.message() => match message.map_err(drop)?.ok_or(())?.told {
-                Some(Told::Offer(offer)) => say(Said::Answer(Answer {
-                    offer: offer.offer,
-                    admitted: true,
-                    reason: String::new(),
-                }))?,
-                _ => {}
-            },
+            message = told.message() => {
+                let message = message.map_err(drop)?.ok_or(())?;
+                if let Some(Told::Offer(wire::link::Offer { offer, .. })) = message.told {
+                    say(Said::Answer(Answer { offer, admitted: true, reason: String::new() }))?;
+                }
+            }
         }
     }
 }
@@ -119,7 +117,7 @@ fn beat(number: usize, sequence: &mut u16, busy: bool) -> Reports {
     }
     let free = MEMORY_MIB - (number as u32 * 7 + u32::from(*sequence) * 13) % 1000;
     let records = record(sequence, free);
-    let stamped = (number as u32 + u32::from(*sequence)) % STAMPED_OF == 0;
+    let stamped = (number as u32 + u32::from(*sequence)).is_multiple_of(STAMPED_OF);
     Reports { records, sent_us: if stamped { cluster::wall_now_us() } else { 0 } }
 }
 
