@@ -48,15 +48,16 @@ pub(crate) struct Situation {
     pub(crate) drained: bool,
     /// For how long its node's agent was not heard of.
     pub(crate) silent: Span,
-    /// It is a job. Swarm does not stop a job's container when the job is changed, so that it would run twice.
-    pub(crate) job: bool,
+    /// It runs once, then ends. Swarm does not stop the container of such a service when the service is changed, so that it
+    /// would run twice.
+    pub(crate) once: bool,
 }
 
 /// Whether a service moves, and why.
 pub(crate) fn decide(situation: &Situation) -> Option<Why> {
     match situation {
         Situation { down: true, silent, .. } => (*silent >= CUT_OFF).then_some(Why::Down),
-        Situation { job: true, .. } => None,
+        Situation { once: true, .. } => None,
         Situation { drained: true, .. } => Some(Why::Drained),
         Situation { missed_in_a_row, rested, .. } => {
             (*missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST).then_some(Why::Missed(*missed_in_a_row))
@@ -115,7 +116,7 @@ impl Mover {
             down: view.down.contains(&service.engine_id),
             drained: view.drained.contains(&service.engine_id),
             silent: now.since(heard),
-            job: service.is_job(),
+            once: service.runs_once(),
         };
         (member.map(|member| member.name.clone()), situation)
     }
@@ -190,7 +191,7 @@ mod tests {
         down: false,
         drained: false,
         silent: Span::ZERO,
-        job: false,
+        once: false,
     };
 
     #[test]
@@ -208,8 +209,8 @@ mod tests {
         assert_eq!(decide(&lost), None);
         assert_eq!(decide(&Situation { silent: CUT_OFF, ..lost }), Some(Why::Down));
         assert_eq!(decide(&Situation { drained: true, ..CALM }), Some(Why::Drained));
-        assert_eq!(decide(&Situation { drained: true, job: true, ..CALM }), None);
-        assert_eq!(decide(&Situation { silent: CUT_OFF, job: true, ..lost }), Some(Why::Down));
+        assert_eq!(decide(&Situation { drained: true, once: true, ..CALM }), None);
+        assert_eq!(decide(&Situation { silent: CUT_OFF, once: true, ..lost }), Some(Why::Down));
         let lost_and_drained = Situation { drained: true, ..lost };
         assert_eq!(decide(&lost_and_drained), None, "nobody has seen its containers stop");
     }

@@ -199,6 +199,7 @@ async fn write_config(docker: &Docker, kept: &Kept) -> Result<Written, NoRecord>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn settled<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
@@ -217,7 +218,6 @@ mod tests {
         assert_eq!(settled(store.read()).unwrap(), kept);
         let refused = settled(store.change(|_| Err::<(), _>("no".to_owned())));
         assert!(matches!(refused, Err(NoRecord::Refused(_))));
-        use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

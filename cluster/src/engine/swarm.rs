@@ -160,7 +160,7 @@ impl Swarm {
 
     /// Whether a service has nothing left to do: it ran once, and is done.
     pub(crate) async fn is_over(&self, service: &PlacedService) -> Result<bool, Error> {
-        if !service.is_job() {
+        if !service.runs_once() {
             return Ok(false);
         }
         let filters = HashMap::from([("service".to_owned(), vec![service.id.clone()])]);
@@ -213,7 +213,7 @@ impl PlacedService {
     }
 
     /// Whether it runs once.
-    pub(crate) fn is_job(&self) -> bool {
+    pub(crate) fn runs_once(&self) -> bool {
         self.spec.mode.as_ref().is_some_and(|mode| mode.replicated_job.is_some())
     }
 

@@ -20,7 +20,7 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What swarm labels its containers with. It never starts one a second time, so that one that has ended is as good as
-/// removed: kept in the list, a job that missed would bar its node until somebody removes the job.
+/// removed: kept in the list, one that missed would bar its node until somebody removes its service.
 const SWARM_TASK: &str = "com.docker.swarm.task.id";
 /// The ends of its processes are heard before that.
 const GONE_AFTER: Duration = Duration::from_secs(1);
