@@ -13,11 +13,20 @@
 
 /* Spans of which the shortest launch is taken. */
 #define MEASURED_MAX 8
+/* A launch that takes longer is one that urgent work feels. */
+#define LONG_NS 1000000
 
 /* What is in flight of bounded processes. */
 static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
 {
 	return gpu->due > now ? gpu->due - now : 0;
+}
+
+/* A little more than the estimate, so that errors add up to a GPU that waits and not to a queue that grows. Of long launches one too many
+ * costs urgent work dearly; of short ones the GPU would wait often. */
+static __always_inline __u64 added_to(__u64 estimate)
+{
+	return estimate > LONG_NS ? estimate / 32 : estimate / 256;
 }
 
 /* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
@@ -43,8 +52,7 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		span->lost += start - since;
 	span->latest = now;
 	span->run = now >= gpu->due ? 1 : span->run + 1;
-	/* A little more, so that errors add up to a GPU that waits and not to a queue that grows. */
-	gpu->due = start + span->estimate + span->estimate / 256;
+	gpu->due = start + span->estimate + added_to(span->estimate);
 }
 
 /* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
@@ -77,7 +85,7 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u3
 	if (gpu->latest != pid || !span->run || span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
 		return;
 	if (now >= gpu->due) {
-		span->estimate += (now - gpu->due) / span->run / 2;
+		span->estimate += ((now - gpu->due) / span->run + added_to(span->estimate)) / 2;
 		return;
 	}
 	error = (gpu->due - now) / span->run;
@@ -85,6 +93,11 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u3
 	if (tail <= span->estimate)
 		error = span->ahead < span->estimate / 2 ? span->estimate - tail
 			: error > span->estimate / 64 ? error : span->estimate / 64;
+	else if (error < added_to(span->estimate)) {
+		span->estimate += (added_to(span->estimate) - error) / 2;
+		return;
+	} else
+		error -= added_to(span->estimate);
 	span->estimate -= error / 2;
 }
 

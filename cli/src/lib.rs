@@ -9,6 +9,8 @@ pub mod overrides;
 pub mod own;
 mod refusal;
 mod stage;
+mod timeline;
+mod top;
 mod work;
 
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -45,6 +47,7 @@ enum Command {
     Release(commands::release::Release),
     Tasks(commands::tasks::Tasks),
     Events(commands::events::Events),
+    Top(commands::top::Top),
     Doctor(commands::doctor::Doctor),
     Demo(commands::demo::Demo),
     Bench(commands::bench::Bench),
@@ -66,6 +69,8 @@ enum Command {
     PluginMetadata,
     #[command(hide = true, name = commands::guard::COMMAND)]
     Guard(commands::guard::Guard),
+    #[command(hide = true, name = commands::swapper::COMMAND)]
+    Swapper(commands::swapper::Swapper),
     /// Pass the end of `docker` on to the process that started us
     #[command(hide = true, name = docker::relay::COMMAND)]
     Relay,
@@ -101,6 +106,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Release(release) => release.run(docker),
         Command::Tasks(tasks) => tasks.run(),
         Command::Events(events) => events.run(),
+        Command::Top(top) => top.run(),
         Command::Doctor(doctor) => doctor.run(docker),
         Command::Demo(demo) => demo.run(docker),
         Command::Bench(bench) => bench.run(),
@@ -112,6 +118,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(completions) => completions.run(Leeway::command()),
         Command::Man(man) => man.run(Leeway::command()),
         Command::Guard(guard) => guard.run(docker),
+        Command::Swapper(swapper) => swapper.run(),
         Command::Play(play) => play.run(),
         Command::Sweeper => commands::demo::sweeper::run(docker),
         Command::Relay => docker::relay::run(),

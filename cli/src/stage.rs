@@ -36,6 +36,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) run_dir: Option<&'a Path>,
     /// How the agent sees tasks; as well as it can, if nobody cares.
     pub(crate) tier: Option<Tier>,
+    /// Where the agent serves its page, if anybody wants to see it.
+    pub(crate) http: Option<std::net::SocketAddr>,
 }
 
 /// How an agent sees tasks.
@@ -112,8 +114,16 @@ impl Stage {
     /// Sets up an agent that holds nobody, and with no driver given a simulated GPU that NVML lists programs on at once.
     pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Tier) -> Result<Self> {
         let tier = Some(tier);
-        let setting =
-            Setting { driver, memory, listed_after_ms: 0, poll_ms, policy: "none", tier, run_dir: None };
+        let setting = Setting {
+            driver,
+            memory,
+            listed_after_ms: 0,
+            poll_ms,
+            policy: "none",
+            tier,
+            run_dir: None,
+            http: None,
+        };
         Self::set_in(Folder::new("leeway")?, &setting)
     }
 
@@ -133,6 +143,7 @@ impl Stage {
         ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
         let mut words = vec!["--poll-ms".to_owned(), setting.poll_ms.to_string()];
         words.extend(["--policy".to_owned(), setting.policy.to_owned()]);
+        words.extend(setting.http.iter().flat_map(|http| ["--http".to_owned(), http.to_string()]));
         if setting.tier == Some(Tier::Polling) {
             words.extend(["--probes".to_owned(), "off".to_owned()]);
         }

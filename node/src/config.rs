@@ -3,6 +3,7 @@
 //! A key that nobody knows is an error that names the nearest one: a setting that is silently ignored is worse than none.
 
 use crate::ledger::Retention;
+use crate::webhook::Webhook;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,12 @@ pub struct Config {
     pub driver: Option<PathBuf>,
     /// The API's socket.
     pub socket: PathBuf,
-    /// The API on loopback, too.
+    /// The API and the page on TCP, too.
     pub http: Option<SocketAddr>,
+    /// The file with the token that is asked for there; without one it is on loopback.
+    pub http_token_file: Option<PathBuf>,
+    /// Whether something can be changed there.
+    pub http_actions: bool,
     /// What must not outlive a restart of the machine.
     pub run_dir: PathBuf,
     /// What must.
@@ -57,6 +62,8 @@ pub struct Config {
     pub burst_gap_us: u64,
     /// How much the ledger keeps.
     pub ledger: Retention,
+    /// Who is told of events as they happen.
+    pub webhook: Option<Webhook>,
 }
 
 /// What one source sets: the file, or flags and environment together.
@@ -69,6 +76,10 @@ pub struct Layer {
     pub socket: Option<PathBuf>,
     /// See [`Config`].
     pub http: Option<SocketAddr>,
+    /// See [`Config`].
+    pub http_token_file: Option<PathBuf>,
+    /// See [`Config`].
+    pub http_actions: Option<bool>,
     /// See [`Config`].
     pub run_dir: Option<PathBuf>,
     /// See [`Config`].
@@ -93,6 +104,18 @@ pub struct Layer {
     pub burst_gap_us: Option<u64>,
     /// See [`Config`].
     pub ledger: LedgerLayer,
+    /// See [`Config`].
+    pub webhook: WebhookLayer,
+}
+
+/// The webhook's part of a layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct WebhookLayer {
+    /// Where to.
+    pub url: Option<String>,
+    /// Which events; `missed` if not given.
+    pub events: Option<Vec<String>>,
 }
 
 /// The ledger's part of a layer.
@@ -105,11 +128,13 @@ pub struct LedgerLayer {
     pub rows: Option<u32>,
 }
 
-/// The keys of the file, and those of its one section.
-const KEYS: [&str; 15] = [
+/// The keys of the file, and those of its sections.
+const KEYS: [&str; 18] = [
     "driver",
     "socket",
     "http",
+    "http_token_file",
+    "http_actions",
     "run_dir",
     "state_dir",
     "table",
@@ -122,8 +147,10 @@ const KEYS: [&str; 15] = [
     "in_flight_us",
     "burst_gap_us",
     "ledger",
+    "webhook",
 ];
 const LEDGER_KEYS: [&str; 2] = ["days", "rows"];
+const WEBHOOK_KEYS: [&str; 2] = ["url", "events"];
 
 /// Why a configuration is none.
 #[derive(Debug, thiserror::Error)]
@@ -170,8 +197,10 @@ impl Layer {
         };
         let table: toml::Table = toml::from_str(text).map_err(not_toml)?;
         check_keys(file, "", table.keys(), &KEYS)?;
-        if let Some(toml::Value::Table(ledger)) = table.get("ledger") {
-            check_keys(file, "ledger.", ledger.keys(), &LEDGER_KEYS)?;
+        for (section, known) in [("ledger", &LEDGER_KEYS), ("webhook", &WEBHOOK_KEYS)] {
+            if let Some(toml::Value::Table(keys)) = table.get(section) {
+                check_keys(file, &format!("{section}."), keys.keys(), known)?;
+            }
         }
         toml::from_str(text).map_err(not_toml)
     }
@@ -188,14 +217,18 @@ impl Layer {
         let burst_gap_us = self.burst_gap_us.or(below.burst_gap_us);
         let burst_gap_us = in_range("burst_gap_us", burst_gap_us, BURST_GAP_US_DEFAULT, BURST_GAP_US)?;
         let http = self.http.or(below.http);
-        if let Some(address) = http.filter(|address| !address.ip().is_loopback()) {
-            let wrong = format!("http = '{address}' is not on loopback: anybody who reaches it could ask it");
-            return Err(Wrong::Value(wrong));
+        let http_token_file = self.http_token_file.or(below.http_token_file);
+        let open = http.filter(|address| !address.ip().is_loopback() && http_token_file.is_none());
+        if let Some(address) = open {
+            let wrong = "is not on loopback: anybody who reaches it could ask it, unless http_token_file asks for a token";
+            return Err(Wrong::Value(format!("http = '{address}' {wrong}")));
         }
         Ok(Config {
             driver: self.driver.or(below.driver),
             socket: self.socket.or(below.socket).unwrap_or_else(|| run_dir.join("agent.sock")),
             http,
+            http_token_file,
+            http_actions: self.http_actions.or(below.http_actions).unwrap_or(false),
             run_dir,
             state_dir: self.state_dir.or(below.state_dir).unwrap_or_else(|| PathBuf::from("/var/lib/leeway")),
             table: self.table.or(below.table).unwrap_or_else(|| PathBuf::from(wire::table::PATH)),
@@ -211,8 +244,38 @@ impl Layer {
                 days: self.ledger.days.or(below.ledger.days).unwrap_or(30),
                 rows: self.ledger.rows.or(below.ledger.rows).unwrap_or(1_000_000),
             },
+            webhook: webhook(below.webhook)?,
         })
     }
+}
+
+/// Events that a webhook can be told of.
+pub const EVENTS: [&str; 10] = [
+    "started",
+    "missed",
+    "finished",
+    "held",
+    "released",
+    "hold-expired",
+    "frozen",
+    "thawed",
+    "leaked",
+    "suggested",
+];
+
+fn webhook(given: WebhookLayer) -> Result<Option<Webhook>, Wrong> {
+    let Some(url) = given.url else { return Ok(None) };
+    // The address may have a secret in it, and is not repeated.
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        let wrong = "webhook.url is not an address: accepted are http://… and https://…";
+        return Err(Wrong::Value(wrong.to_owned()));
+    }
+    let events = given.events.unwrap_or_else(|| vec!["missed".to_owned()]);
+    if let Some(event) = events.iter().find(|event| !EVENTS.contains(&event.as_str())) {
+        let known = EVENTS.join(", ");
+        return Err(Wrong::Value(format!("webhook.events has '{event}': accepted are {known}")));
+    }
+    Ok(Some(Webhook { url, events }))
 }
 
 fn known_policy(name: Option<String>) -> Result<String, Wrong> {
@@ -310,6 +373,8 @@ mod tests {
             ("burst_gap_us = 99000000", ["99000000", "0 to"]),
             ("in_flight_us = 1", ["1", "500 to"]),
             ("http = \"0.0.0.0:80\"", ["0.0.0.0:80", "loopback"]),
+            ("[webhook]\nurl = \"ftp://x\"", ["webhook.url", "https://"]),
+            ("[webhook]\nurl = \"http://x\"\nevents = [\"late\"]", ["'late'", "missed"]),
             ("node = \"a\"\nnot toml", ["line 2", "leeway.toml"]),
         ] {
             let wrong = parse(text).unwrap_err();

@@ -46,6 +46,7 @@ fn explained(owner: &Owner, task: &Task, now: Instant) -> ExplainedTask {
     let tracker = owner.scheduler.tracker();
     let frozen = task.container.is_some_and(|container| owner.actuator.has_frozen(container));
     let state = match () {
+        () if task.is_away() => State::Swapped,
         () if frozen => State::Frozen,
         () if matches!(task.grip, Grip::Held(_)) => State::Held,
         () => State::Running,
@@ -74,7 +75,7 @@ fn explained(owner: &Owner, task: &Task, now: Instant) -> ExplainedTask {
             .map(|task| AheadLine {
                 name: task_name(owner, task.id),
                 pid: task.process.pid,
-                running: !task.is_gripped(),
+                running: !task.is_gripped() && !task.is_away(),
                 float_us: task.float(now).map(Span::as_micros),
                 left_us: left(task).map(Span::as_micros),
             })
@@ -97,7 +98,7 @@ fn is_ahead(owner: &Owner, other: &Task, task: &Task) -> bool {
         _ => (due(other).is_none(), due(other), other.id) < (due(task).is_none(), due(task), task.id),
     };
     let ours = |number: ContainerId| owner.scheduler.tracker().container(number).is_some_and(|c| c.is_ours());
-    if other.is_gripped() { sooner && other.container.is_some_and(ours) } else { true }
+    if other.is_gripped() || other.is_away() { sooner && other.container.is_some_and(ours) } else { true }
 }
 
 /// Spans as people read them.

@@ -15,9 +15,13 @@ pub mod clock;
 
 pub mod facts;
 
+mod settings;
+
 mod terms;
 
 mod registry;
+
+pub mod swap;
 
 pub mod actuator;
 
@@ -39,11 +43,15 @@ mod views;
 
 mod feed;
 
+mod metrics;
+
 pub mod ledger;
 
 mod table;
 
 mod server;
+
+pub mod webhook;
 
 mod notify;
 

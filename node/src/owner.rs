@@ -1,24 +1,24 @@
 //! The one thread that owns what is known: news in; events, ledger, table and answers out.
 
-use crate::actuator::{Actuator, Happened};
+use crate::actuator::{Actuator, Happened, Moved, What};
 use crate::clock;
 use crate::commands;
 use crate::coverage::Probed;
 use crate::facts::gpu::Poll;
-use crate::facts::{Found, Home, News, Told};
+use crate::facts::{Found, Home, News, Told, process};
 use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::link::{self, Outlook};
+use crate::link::Outlook;
+use crate::metrics::Notes;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Mode, Scheduler, Span, TaskId};
+use sched::{ContainerId, Fact, GpuId, Instant, Scheduler, Span, TaskId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wire::table::TableTask;
@@ -61,6 +61,7 @@ pub(crate) struct Owner {
     pub(crate) latest: BTreeMap<ContainerId, TableTask>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ledger: Ledger,
+    pub(crate) notes: Notes,
     pub(crate) table: Option<Table>,
     pub(crate) probed: Probed,
     pub(crate) actuator: Actuator,
@@ -94,7 +95,7 @@ impl Owner {
         drop(news);
         self.actuator.finish();
         if let Some(guard) = self.guard.take() {
-            guard.stop();
+            guard.stop(self.actuator.has_somebody_out());
         }
     }
 
@@ -133,8 +134,9 @@ impl Owner {
                 self.docker = answers;
                 self.actuator.docker_is_back();
             }
-            Told::Container(id, name, labels) => {
+            Told::Container(id, name, labels, image) => {
                 let number = self.registry.meet(&id, name, labels);
+                self.registry.set_image(number, image);
                 self.tell_terms(at, number);
             }
             Told::ContainerGone(id) => self.part(at, &id),
@@ -163,6 +165,7 @@ impl Owner {
             }
             Told::Probes(seen) => self.on_probes(at, seen),
             Told::ProcessGone(process) => {
+                self.measure_exit(at, process);
                 self.learn(at, Fact::ProcessGone(process));
                 self.probed.forget(process);
                 let happened = self.actuator.part(process);
@@ -174,7 +177,10 @@ impl Owner {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
             }
-            Told::Core(process, gpu, permille) => self.learn(at, Fact::Core { process, gpu, permille }),
+            Told::Core(process, gpu, permille) => {
+                self.measure_core(at, (process, gpu), permille);
+                self.learn(at, Fact::Core { process, gpu, permille });
+            }
             Told::Ask(question) => views::answer(self, question),
             Told::Stop => {}
             of_ours => self.take_ours(at, of_ours),
@@ -188,14 +194,20 @@ impl Owner {
                 let happened = self.actuator.done(done);
                 self.note(at, happened);
             }
+            Told::Moved(moved) => self.on_moved(at, moved),
             Told::Guard(watches) => {
                 self.actuator.guarded = watches;
+                if watches {
+                    // Before we had a guard, that of an earlier agent may have been at it.
+                    self.actuator.find_what_was_left();
+                }
                 self.guard.iter_mut().for_each(Guard::renew_at_once);
             }
             Told::LetGo => {
                 eprintln!("warning: the agent was silent too long, and its guard let everything go");
                 let happened = self.actuator.let_go(|_, _| true);
                 self.note(clock::now(), happened);
+                self.actuator.look_after_the_away();
             }
             Told::Health(id, healthy) => {
                 if let Some(number) = self.registry.by_id(&id) {
@@ -280,6 +292,7 @@ impl Owner {
     fn part(&mut self, at: Instant, id: &str) {
         if let Some(number) = self.registry.by_id(id) {
             self.learn(at, Fact::ContainerGone(number));
+            self.measure_no_more(number);
             self.registry.forget(number);
             self.actuator.forget(number);
             self.latest.remove(&number);
@@ -335,8 +348,31 @@ impl Owner {
                 Happened::Fact(fact) => self.learn(at, fact),
                 Happened::Frozen(container) => self.tell_of_container(at, container, "frozen"),
                 Happened::Thawed(container) => self.tell_of_container(at, container, "thawed"),
+                Happened::Unswappable(container, why) => {
+                    if let Some((at_us, line)) = views::unswappable(self, at, container, &why) {
+                        self.feed.tell(at_us, line);
+                    }
+                }
             }
         }
+    }
+
+    /// A process's GPU memory moved, or could not be. One that an earlier agent left out is met first.
+    fn on_moved(&mut self, at: Instant, moved: Moved) {
+        let process = moved.process;
+        let What::Found(line) = moved.what else {
+            let happened = self.actuator.moved(moved);
+            return self.note(at, happened);
+        };
+        let Some((_, home)) = process::look(process.pid).filter(|(found, _)| *found == process) else {
+            return;
+        };
+        let container = self.at_home(at, home);
+        for (gpu, _) in &line.rooms {
+            self.on_gpu(at, process, GpuId(*gpu), container, true);
+        }
+        let happened = self.actuator.adopt(line);
+        self.note(at, happened);
     }
 
     fn tell_of_container(&mut self, at: Instant, container: ContainerId, what: &str) {
@@ -365,13 +401,13 @@ impl Owner {
                 guard.renew(true);
             }
             for action in actions {
-                let (sched::Action::Hold { task, .. } | sched::Action::Release { task, .. }) = action;
-                if let Some(task) = self.scheduler.tracker().task(task).copied() {
+                if let Some(task) = self.scheduler.tracker().task(action.task()).copied() {
                     // Who is let go may stand again before we hear that it was let go: that is no old news. So a release counts
                     // from before the deed, and a hold from after it.
                     let before = clock::now();
                     let happened = self.actuator.act(action, &task);
-                    let is_release = matches!(action, sched::Action::Release { .. });
+                    let is_release =
+                        matches!(action, sched::Action::Release { .. } | sched::Action::Pass { .. });
                     self.note(if is_release { before } else { clock::now() }, happened);
                 }
             }
@@ -422,55 +458,14 @@ impl Owner {
             journal.policy(now, gpu, name);
         }
     }
-
-    fn tell(&mut self, events: &[Event]) {
-        for event in events {
-            match event {
-                Event::Started { task, at } => {
-                    self.starts_us.insert(*task, clock::wall_us(*at));
-                }
-                Event::Finished(finished) => {
-                    let row = views::finished(self, finished);
-                    if let Some(container) = finished.container {
-                        self.latest.insert(container, views::in_table(&row));
-                    }
-                    self.ledger.keep(row);
-                    if let Some(outlook) = &mut self.outlook {
-                        outlook.note(&self.registry, self.scheduler.tracker(), finished);
-                    }
-                    // What it took changes how urgent its next is.
-                    self.probed.stale = true;
-                }
-                _ => {}
-            }
-            if let Some((at_us, line)) = views::event(self, event) {
-                self.feed.tell(at_us, line);
-            }
-            match event {
-                Event::Finished(finished) => self.starts_us.remove(&finished.task),
-                Event::Forgotten { task } => self.starts_us.remove(task),
-                _ => None,
-            };
-        }
-    }
-
-    fn publish(&mut self) {
-        link::publish(self);
-        let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
-        self.poll.finely.store(by_memory, Ordering::Relaxed);
-        if self.table.is_some() {
-            let tasks = views::table(self);
-            if let Some(table) = &mut self.table {
-                table.publish(&tasks);
-            }
-        }
-    }
 }
 
 /// Whether the scheduler took a process in: one whose exit was told before its start is old news.
 fn sched_knows(scheduler: &Scheduler, (process, gpu): (sched::Process, GpuId)) -> bool {
     scheduler.tracker().tasks_on(gpu).any(|task| task.process == process)
 }
+
+mod telling;
 
 #[cfg(test)]
 mod stories;

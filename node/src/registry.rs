@@ -17,6 +17,8 @@ pub(crate) struct Known {
     pub(crate) number: ContainerId,
     pub(crate) id: String,
     pub(crate) name: String,
+    /// What it was made from, where Docker said so.
+    pub(crate) image: Option<String>,
     pub(crate) labels: Labels,
     /// Docker named it, or its cgroup has labels: it is what it seems.
     pub(crate) confirmed: bool,
@@ -26,6 +28,18 @@ pub(crate) struct Known {
     pub(crate) asked: bool,
     /// What was last told to the scheduler.
     pub(crate) terms: Option<Terms>,
+}
+
+impl Known {
+    /// The Kubernetes namespace of its pod: the kubelet labels what it starts.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.labels.get("io.kubernetes.pod.namespace").map(String::as_str)
+    }
+
+    /// Its pod's name.
+    pub(crate) fn pod(&self) -> Option<&str> {
+        self.labels.get("io.kubernetes.pod.name").map(String::as_str)
+    }
 }
 
 /// Every container that is or was just here.
@@ -78,6 +92,13 @@ impl Registry {
             known.confirmed = true;
         }
         number
+    }
+
+    /// What it was made from.
+    pub(crate) fn set_image(&mut self, number: ContainerId, image: Option<String>) {
+        if let (Some(known), Some(_)) = (self.known.get_mut(&number), &image) {
+            known.image = image;
+        }
     }
 
     /// The container a process is in, and whether Docker must still be asked about it.
@@ -149,6 +170,7 @@ impl Registry {
             number,
             id: id.to_owned(),
             name,
+            image: None,
             labels: Labels::new(),
             confirmed: false,
             healthy: None,

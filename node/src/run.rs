@@ -1,6 +1,6 @@
 //! The agent from start to stop: opens its places, starts its threads, waits for a signal, and puts everything away.
 
-use crate::actuator::{Actuator, LaunchGate, freezer};
+use crate::actuator::{Actuator, LaunchGate, Swapper, freezer};
 use crate::config::Config;
 use crate::coverage::Probed;
 use crate::facts::exits::Exits;
@@ -10,11 +10,12 @@ use crate::feed::Feed;
 use crate::guard::{self, Guard};
 use crate::journal::Journal;
 use crate::ledger::{Ledger, Writer};
+use crate::metrics::{Metrics, Notes};
 use crate::owner::Owner;
 use crate::registry::Registry;
-use crate::server::{self, Desk};
+use crate::server::{self, Desk, Door};
 use crate::table::Table;
-use crate::{clock, link, notify};
+use crate::{clock, link, notify, swap, webhook};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -36,6 +37,8 @@ pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
 const SOCKET_MODE: u32 = 0o660;
 /// The group that may, where there is one.
 const SOCKET_GROUP: &str = "leeway";
+/// Shorter ones could be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
 /// How many unknown containers may wait for Docker to be asked.
 const ASKS_QUEUED_MAX: usize = 256;
 
@@ -51,6 +54,9 @@ pub enum Failed {
     /// The socket cannot be had.
     #[error("could not listen at {0}")]
     Socket(String, #[source] io::Error),
+    /// The token cannot be had.
+    #[error("could not use the token in {0}: {1}")]
+    Token(String, String),
     /// Another agent has the socket.
     #[error("an agent already answers at {0}")]
     Running(String),
@@ -63,7 +69,13 @@ pub enum Failed {
 }
 
 /// Runs the agent until SIGTERM or SIGINT.
-pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
+pub fn run(
+    config: &Config,
+    connect: Connect,
+    reread: Reread,
+    guard: guard::Spawn,
+    helper: swap::Spawn,
+) -> Result<(), Failed> {
     if config.driver.is_none() && !in_host_pid_namespace() {
         return Err(Failed::Namespace);
     }
@@ -71,7 +83,7 @@ pub fn run(config: &Config, connect: Connect, reread: Reread, guard: guard::Spaw
     let _ = rustix::process::setpriority_process(None, NICENESS);
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(config, connect, reread, guard))
+    runtime.block_on(serve(config, connect, reread, guard, helper))
 }
 
 /// Each process on a GPU is a file to us: with a shell's thousand, the exits of many would not be seen.
@@ -81,22 +93,23 @@ fn allow_many_files() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
-async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::Spawn) -> Result<(), Failed> {
+async fn serve(
+    config: &Config,
+    connect: Connect,
+    reread: Reread,
+    guard: guard::Spawn,
+    helper: swap::Spawn,
+) -> Result<(), Failed> {
     let listener = listen(&config.socket).await?;
     let left = Arc::clone(&connect);
     let run_dir = config.run_dir.clone();
     // Its own thread, for it may ask Docker.
     let _ = tokio::task::spawn_blocking(move || let_go_what_was_left(&run_dir, &left)).await;
-    let http = match config.http {
-        Some(address) => Some(
-            TcpListener::bind(address).await.map_err(|error| Failed::Socket(address.to_string(), error))?,
-        ),
-        None => None,
-    };
+    let (http, door) = open_tcp(config).await?;
     let (sender, news) = sync_channel(FACTS_QUEUED_MAX);
     let teller = Teller(sender);
     let (asks, asked) = tokio::sync::mpsc::channel(ASKS_QUEUED_MAX);
-    let feed = Arc::new(Feed::new());
+    let (feed, metrics) = (Arc::new(Feed::new()), Arc::new(Metrics::new(&config.node)));
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
     let exits = Exits::start(teller.clone())?;
@@ -104,17 +117,19 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let poll = Arc::new(gpu::Poll::default());
     let (owned, told, kept, paced) = (config.clone(), Arc::clone(&feed), ledger.clone(), Arc::clone(&poll));
     let gate = launches.clone().map(|launches| Box::new(launches) as Box<dyn LaunchGate>);
-    let actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
+    let mut actuator = Actuator::start(&config.run_dir, &connect, &teller, config.visible, gate)?;
     let cannot_hold = freezer::works_here().err();
+    if cannot_hold.is_none() {
+        actuator.swapper = Some(Swapper::start(helper, teller.clone(), exits.clone())?);
+    }
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
-    let outlook = link::begin(config, &teller, &connect);
+    let (outlook, notes) = (link::begin(config, &teller, &connect), Notes::new(Arc::clone(&metrics)));
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
-        let mut owner = new_owner(&owned, told, kept, asks, launches, actuator);
-        (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
-        owner.outlook = outlook;
+        let mut owner = new_owner(&owned, told, kept, notes, asks, launches, actuator);
+        (owner.guard, owner.cannot_hold, owner.poll, owner.outlook) = (guard, cannot_hold, paced, outlook);
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
@@ -124,8 +139,12 @@ async fn serve(config: &Config, connect: Connect, reread: Reread, guard: guard::
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
     tokio::spawn(overrides::watch(config.state_dir.clone(), teller.clone()));
-    let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed };
-    let (routes, http_routes) = (server::routes(desk.clone(), true), server::routes(desk, false));
+    if let Some(webhook) = config.webhook.clone() {
+        webhook::start(webhook, &feed, Arc::clone(&metrics))?;
+    }
+    let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed, metrics };
+    let routes = server::routes(desk.clone(), true, None);
+    let http_routes = server::routes(desk, config.http_actions, Some(door));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     if let Some(http) = http {
         tokio::spawn(async move { axum::serve(http, http_routes).await });
@@ -175,14 +194,38 @@ async fn wait_for_the_end(
 
 fn say_what_needs_a_restart(old: &Config, new: &Config) {
     let places = |config: &Config| {
-        let Config { driver, socket, http, state_dir, table, node, .. } = config.clone();
-        (driver, socket, http, state_dir, table, node)
+        let Config { driver, socket, http, http_token_file, http_actions, webhook, .. } = config.clone();
+        let Config { state_dir, table, node, .. } = config.clone();
+        (driver, socket, http, http_token_file, http_actions, webhook, state_dir, table, node)
     };
     if places(old) != places(new) {
         eprintln!(
-            "warning: a new driver, socket, http, state_dir, table or node counts after a restart only"
+            "warning: a new driver, socket, http, webhook, state_dir, table or node counts after a restart only"
         );
     }
+}
+
+/// The address to answer at over TCP, and who may come in there.
+async fn open_tcp(config: &Config) -> Result<(Option<TcpListener>, Door), Failed> {
+    let Some(address) = config.http else { return Ok((None, Door::default())) };
+    let token = config.http_token_file.as_deref().map(read_token).transpose()?;
+    let failed = |error| Failed::Socket(address.to_string(), error);
+    Ok((Some(TcpListener::bind(address).await.map_err(failed)?), Door { token }))
+}
+
+/// The token in a file that only those who may know it can read.
+fn read_token(file: &Path) -> Result<String, Failed> {
+    let wrong = |why: String| Failed::Token(file.display().to_string(), why);
+    let about = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
+    if about.permissions().mode() & 0o007 != 0 {
+        return Err(wrong("anybody may read it; `chmod 600` it".to_owned()));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let token = text.trim().to_owned();
+    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong(format!("a token has at least {TOKEN_BYTES_MIN} visible ASCII characters")));
+    }
+    Ok(token)
 }
 
 fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
@@ -201,13 +244,14 @@ fn probes(config: &Config, teller: &Teller, exits: &Exits) -> Option<Launches> {
 }
 
 fn settings(config: &Config) -> Settings {
-    Settings { burst_gap: sched::Span::from_micros(config.burst_gap_us.cast_signed()), ..Settings::default() }
+    crate::settings::with_burst_gap(sched::Span::from_micros(config.burst_gap_us.cast_signed()))
 }
 
 pub(crate) fn new_owner(
     config: &Config,
     feed: Arc<Feed>,
     ledger: Ledger,
+    notes: Notes,
     asks: tokio::sync::mpsc::Sender<String>,
     launches: Option<Launches>,
     actuator: Actuator,
@@ -231,6 +275,7 @@ pub(crate) fn new_owner(
         latest: BTreeMap::new(),
         feed,
         ledger,
+        notes,
         table: table.ok(),
         probed: Probed::new(launches),
         actuator,

@@ -1,24 +1,30 @@
 //! The agent's API: HTTP over a Unix socket, and on loopback where that is asked for. Documented in docs/api.md.
 
+mod door;
+mod live;
+mod news;
+mod page;
+
+pub(crate) use door::Door;
+
 use crate::clock;
 use crate::commands::Command;
 use crate::facts::{Teller, Told};
-use crate::feed::{Dated, Feed};
-use crate::ledger::{Ledger, Query as Lookup};
+use crate::feed::Feed;
+use crate::ledger::{Counting, Ledger, Query as Lookup};
+use crate::metrics::{self, Metrics};
 use crate::views::Question;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use futures_util::{Stream, StreamExt, stream};
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use wire::agent::{
-    ContainerLine, ExplainLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted, ReleasedLine, TaskLine,
+    AccessLine, ContainerLine, ExplainLine, HistoryLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted,
+    ReleasedLine, TaskLine,
 };
 
 /// The most finished tasks one answer holds.
@@ -26,12 +32,17 @@ const TASKS_LISTED_MAX: usize = 100_000;
 /// How far back finished tasks are listed when nobody says.
 const TASKS_SINCE_US: i64 = 86_400_000_000;
 
+/// How many stretches of time a history has when nobody says, and at most.
+const HISTORY_PARTS: i64 = 120;
+const HISTORY_PARTS_MAX: i64 = 2000;
+
 /// What the handlers need.
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) teller: Teller,
     pub(crate) ledger: Ledger,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// The questions of a path.
@@ -40,27 +51,40 @@ struct Asked {
     /// Microseconds since 1970.
     since_us: Option<i64>,
     container: Option<String>,
-    /// Whether a stream goes on after what has happened.
-    follow: Option<bool>,
 }
 
-/// Every path there is; `may_change` says whether something can be changed, too.
-pub(crate) fn routes(desk: Desk, may_change: bool) -> Router {
+/// What is asked of the history.
+#[derive(serde::Deserialize)]
+struct HistoryAsked {
+    /// Microseconds since 1970.
+    since_us: Option<i64>,
+    container: Option<String>,
+    /// How many stretches of time.
+    parts: Option<i64>,
+}
+
+/// Every path there is; `may_change` says whether something can be changed, too, and `door` who may come in.
+pub(crate) fn routes(desk: Desk, may_change: bool, door: Option<Door>) -> Router {
     let changes =
         Router::new().route("/v1/policy", get(policy).put(set_policy)).route("/v1/release", post(release));
-    // Whoever reaches a loopback address is not asked who they are, and may only look.
+    // Over TCP they may only look, unless the operator says otherwise.
     let looks = Router::new().route("/v1/policy", get(policy));
     let routes = if may_change { changes } else { looks };
-    routes
+    let access = Json(AccessLine { may_change });
+    let routes = routes
+        .merge(page::routes())
+        .route("/v1/access", get(async move || access))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/containers", get(containers))
         .route("/v1/containers/{container}/explain", get(explain))
         .route("/v1/tasks", get(tasks))
         .route("/v1/node", get(node))
-        .route("/v1/events", get(events))
-        .route("/metrics", get(metrics))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/api.md\n") })
-        .with_state(desk)
+        .route("/v1/events", get(news::events))
+        .route("/v1/live", get(live::follow))
+        .route("/v1/history", get(history))
+        .route("/metrics", get(figures))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/api.md\n") });
+    door::before(routes, door).with_state(desk)
 }
 
 /// Asks the owner.
@@ -121,7 +145,11 @@ async fn tasks(
     State(desk): State<Desk>,
     Query(asked): Query<Asked>,
 ) -> Result<Json<Vec<TaskLine>>, Response> {
-    let mut running = ask(&desk, Question::Tasks).await?;
+    tasks_since(&desk, &asked).await.map(Json)
+}
+
+async fn tasks_since(desk: &Desk, asked: &Asked) -> Result<Vec<TaskLine>, Response> {
+    let mut running = ask(desk, Question::Tasks).await?;
     let query = Lookup {
         since_us: asked.since_us.unwrap_or_else(|| clock::wall_now_us() - TASKS_SINCE_US),
         container: asked.container.clone(),
@@ -142,50 +170,38 @@ async fn tasks(
         running.retain(|line| named(line) || (!by_name && by_id(line)));
     }
     lines.extend(running);
-    Ok(Json(lines))
+    Ok(lines)
 }
 
-/// What happened since a moment, where one is given, and what happens from now on.
-async fn events(
+/// How many deadlines were met and missed, in equal stretches of time.
+async fn history(
     State(desk): State<Desk>,
-    Query(asked): Query<Asked>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let (past, receiver) = desk.feed.follow(asked.since_us.unwrap_or(i64::MAX));
-    let live = stream::unfold(receiver, |mut receiver| async {
-        loop {
-            match receiver.recv().await {
-                Ok(dated) => return Some((dated, receiver)),
-                // A follower that is too slow goes on with what is still there.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-            }
-        }
-    });
-    let follow = asked.follow.unwrap_or(true);
-    let all = stream::iter(past).chain(live.take(if follow { usize::MAX } else { 0 }));
-    Sse::new(all.map(|dated| Ok(sent(&dated)))).keep_alive(KeepAlive::default())
+    Query(asked): Query<HistoryAsked>,
+) -> Result<Json<Vec<HistoryLine>>, Response> {
+    let until_us = clock::wall_now_us();
+    let since_us = asked.since_us.unwrap_or(until_us - TASKS_SINCE_US);
+    let parts = asked.parts.unwrap_or(HISTORY_PARTS);
+    if !(1..=HISTORY_PARTS_MAX).contains(&parts) || since_us >= until_us {
+        let wrong = format!("parts must be 1 to {HISTORY_PARTS_MAX}, and since_us before now\n");
+        return Err((StatusCode::BAD_REQUEST, wrong).into_response());
+    }
+    let query = Counting { since_us, part_us: (until_us - since_us) / parts + 1, container: asked.container };
+    Ok(Json(desk.ledger.count(query).await))
 }
 
-fn sent((_, line): &Dated) -> Event {
-    let event = Event::default().event(&line.event);
-    // A line that is no JSON cannot be; if it is all the same, the stream goes on.
-    event.json_data(&**line).unwrap_or_default()
-}
-
-/// A first few figures in Prometheus' text format.
-async fn metrics(State(desk): State<Desk>) -> Result<String, Response> {
+/// Figures for Prometheus, in the format that is asked for.
+async fn figures(State(desk): State<Desk>, asks: HeaderMap) -> Result<Response, Response> {
     let node = ask(&desk, Question::Node).await?;
     let containers = ask(&desk, Question::Containers).await?;
-    let tasks: usize = containers.iter().map(|container| container.tasks).sum();
-    let sum = |of: fn(&ContainerLine) -> u64| containers.iter().map(of).sum::<u64>();
-    Ok(format!(
-        "# TYPE leeway_up gauge\nleeway_up 1\n\
-         # TYPE leeway_gpus gauge\nleeway_gpus {}\n\
-         # TYPE leeway_tasks_running gauge\nleeway_tasks_running {tasks}\n\
-         # TYPE leeway_tasks_hit counter\nleeway_tasks_hit {}\n\
-         # TYPE leeway_tasks_missed counter\nleeway_tasks_missed {}\n",
-        node.gpus.len(),
-        sum(|container| container.live.hits),
-        sum(|container| container.live.misses),
-    ))
+    // Many containers are many lines, and others want to be answered meanwhile.
+    let metrics = Arc::clone(&desk.metrics);
+    let text = tokio::task::spawn_blocking(move || metrics.open_text(&node, &containers)).await;
+    let text = text.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())?;
+    let accepts = asks.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (kind, text) = if accepts.contains("application/openmetrics-text") {
+        (metrics::OPEN, text)
+    } else {
+        (metrics::CLASSIC, metrics::classic(&text))
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -22,6 +22,7 @@ pub(crate) fn read(given: &Labels, set: Option<&str>, healthy: Option<Span>, man
         expect: label(labels::EXPECT).and_then(span),
         memory: label(labels::GPU_MEMORY).and_then(|text| bytes::parse(text).ok()),
         hold_max: label(labels::HOLD_MAX).and_then(span).or(healthy.filter(|healthy| *healthy < HOLD_MAX)),
+        swap: label(labels::SWAP) == Some("true"),
         managed: (ours || manage_all) && label(labels::MANAGE) != Some("false"),
     }
 }

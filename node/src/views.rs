@@ -8,6 +8,7 @@ use crate::terms;
 use sched::node::{Float, report, residents};
 use sched::task::Grip;
 use sched::{ContainerId, Event, Finished, GpuId, Instant, Process, Reason, Span, Task, TaskId};
+use std::collections::HashMap;
 use tokio::sync::oneshot::Sender;
 use wire::agent::{
     ContainerLine, EventLine, ExplainLine, GpuLine, GpuPolicy, Live, NodeLine, PolicyLine, State, TaskLine,
@@ -92,6 +93,11 @@ fn start_us(owner: &Owner, task: TaskId, start: Instant) -> i64 {
     owner.starts_us.get(&task).copied().unwrap_or_else(|| clock::wall_us(start))
 }
 
+/// When a task is due, on the wall clock as it was when it started.
+fn due_us(owner: &Owner, task: &Task) -> Option<i64> {
+    Some(start_us(owner, task.id, task.start) + task.deadline?.span().as_micros())
+}
+
 /// The table: what runs, then the latest finished task of each container.
 pub(crate) fn table(owner: &Owner) -> Vec<TableTask> {
     let running = running(owner);
@@ -122,12 +128,18 @@ pub(crate) fn in_table(row: &Row) -> TableTask {
 fn containers(owner: &Owner) -> Vec<ContainerLine> {
     let now = clock::now();
     let tracker = owner.scheduler.tracker();
+    let mut by_container: HashMap<ContainerId, Vec<&Task>> = HashMap::new();
+    for task in tracker.tasks().filter(|task| !task.dormant) {
+        if let Some(container) = task.container {
+            by_container.entry(container).or_default().push(task);
+        }
+    }
     let line = |known: &crate::registry::Known| {
-        let tasks: Vec<&Task> =
-            tracker.tasks().filter(|task| task.container == Some(known.number) && !task.dormant).collect();
+        let tasks = by_container.get(&known.number).map_or(&[][..], Vec::as_slice);
         let about = tracker.container(known.number);
         let state = match () {
             () if about.is_some_and(|about| about.paused) => State::Frozen,
+            () if owner.actuator.has_swapped(known.number) => State::Swapped,
             () if owner.actuator.has_frozen(known.number) => State::Frozen,
             () if tasks.is_empty() => State::Idle,
             () if tasks.iter().all(|task| matches!(task.grip, Grip::Held(_))) => State::Held,
@@ -143,13 +155,22 @@ fn containers(owner: &Owner) -> Vec<ContainerLine> {
             misses: about.map_or(0, |about| about.misses),
         };
         let terms = known.terms.unwrap_or(sched::Terms::UNMANAGED);
+        let stands = matches!(live.state, State::Held | State::Frozen);
+        let waits = tasks.iter().filter(|_| stands).find_map(|task| task.reason);
         ContainerLine {
             id: known.id.clone(),
             name: known.name.clone(),
+            image: known.image.clone(),
+            namespace: known.namespace().map(str::to_owned),
+            pod: known.pod().map(str::to_owned),
             deadline_us: terms.deadline.map(|deadline| deadline.span().as_micros()),
             mode: terms::told(terms.mode),
             managed: terms.managed,
             tasks: tasks.len(),
+            due: tasks.iter().filter_map(|task| due_us(owner, task)).min().map(clock::rfc3339),
+            reason: waits.map(|reason| reason.words(|id| task_name(owner, id))),
+            gpu_memory_bytes: tasks.iter().map(|task| task.memory).sum(),
+            gpu_core_ratio: tasks.iter().map(|task| owner.notes.core_ratio((task.process, task.gpu))).sum(),
             live,
         }
     };
@@ -186,6 +207,11 @@ fn node(owner: &Owner) -> NodeLine {
         error_us: owner.nvml.map_or(0, |period| error_us(owner, period)),
         policy: owner.policy.clone(),
         docker: owner.docker,
+        probe_events_dropped: owner
+            .probed
+            .launches
+            .as_ref()
+            .map_or(0, crate::facts::launches::Launches::dropped),
         gpus: gpus.collect(),
     }
 }
@@ -243,6 +269,20 @@ pub(crate) fn container_event(
     Some((at_us, line))
 }
 
+/// A container cannot be swapped out.
+pub(crate) fn unswappable(
+    owner: &Owner,
+    at: Instant,
+    container: ContainerId,
+    why: &str,
+) -> Option<(i64, EventLine)> {
+    let (at_us, line) = container_event(owner, at, container, "unswappable")?;
+    Some((
+        at_us,
+        EventLine { reason: format!("it cannot be swapped out, and is held instead: {why}"), ..line },
+    ))
+}
+
 /// A launch went through a gate that was shut.
 pub(crate) fn leak(
     owner: &Owner,
@@ -293,6 +333,15 @@ pub(crate) fn event(owner: &Owner, event: &Event) -> Option<(i64, EventLine)> {
         Event::Released { task, at, because, .. } => {
             let expired = matches!(because, Some(Reason::HoldExpired(_)));
             (if expired { "hold-expired" } else { "released" }, *task, *at, why(because))
+        }
+        Event::SwappedOut { task, at, because, bytes } => {
+            let left = "an earlier agent left it so";
+            let because = because.map_or_else(|| left.to_owned(), |because| why(&Some(because)));
+            ("swapped-out", *task, *at, format!("{because}; {} MiB left the GPU", bytes >> 20))
+        }
+        Event::SwappedIn { task, at, because, away } => {
+            let words = format!("{}; it was out for {away}", why(because));
+            ("swapped-in", *task, *at, words)
         }
         Event::Finished(finished) => ("finished", finished.task, finished.end, outcome(finished)),
         Event::Suggested { task, at, gaps } => {

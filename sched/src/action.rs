@@ -29,6 +29,47 @@ pub enum Action {
         /// Why.
         because: Reason,
     },
+    /// Let the task make the one allocation it stands at; its gate stays shut. Nobody waits for an answer.
+    Pass {
+        /// Its number.
+        request: RequestId,
+        /// Which task.
+        task: TaskId,
+        /// Why.
+        because: Reason,
+    },
+    /// Take the GPU memory of the task's process off the GPU. That it is done comes back as a fact of its own; that it cannot be, as
+    /// the answer.
+    SwapOut {
+        /// The number to answer under.
+        request: RequestId,
+        /// Which task.
+        task: TaskId,
+        /// Why.
+        because: Reason,
+    },
+    /// Bring it back; there is room. Answered in the same way.
+    SwapIn {
+        /// The number to answer under.
+        request: RequestId,
+        /// Which task.
+        task: TaskId,
+        /// Why.
+        because: Reason,
+    },
+}
+
+impl Action {
+    /// Which task it is about.
+    pub const fn task(&self) -> TaskId {
+        match *self {
+            Action::Hold { task, .. }
+            | Action::Release { task, .. }
+            | Action::Pass { task, .. }
+            | Action::SwapOut { task, .. }
+            | Action::SwapIn { task, .. } => task,
+        }
+    }
 }
 
 /// Why a task is held or let go.
@@ -63,6 +104,12 @@ pub enum Reason {
     AsksFirst,
     /// A task with a larger need has waited long, and memory is kept for it.
     MemoryKept(TaskId),
+    /// There is GPU memory for what it asks for, or for what it had.
+    MemoryFree,
+    /// Everybody who has GPU memory waits for more of it: somebody must go on, and it came last.
+    NobodyGivesWay,
+    /// Another task needs its GPU memory, and it may be swapped out.
+    SwappedFor(TaskId),
     /// Nobody is ahead of it any more.
     ItsTurn,
     /// It has waited as long as a task without a deadline may.
@@ -101,6 +148,11 @@ impl Reason {
             Reason::SizeUnknown(of) => write!(words, "{} is still allocating", name(of)),
             Reason::AsksFirst => write!(words, "it is not known how much GPU memory it needs"),
             Reason::MemoryKept(of) => write!(words, "GPU memory is kept for {}", name(of)),
+            Reason::MemoryFree => write!(words, "there is GPU memory for it"),
+            Reason::NobodyGivesWay => {
+                write!(words, "everybody who has GPU memory waits for more of it, and it came last")
+            }
+            Reason::SwappedFor(other) => write!(words, "{} needs its GPU memory", name(other)),
             Reason::ItsTurn => write!(words, "nobody is ahead of it"),
             Reason::WaitedLong(span) => write!(words, "it has waited {span}"),
             Reason::HoldExpired(span) => write!(words, "it was held for {span}, its longest hold"),

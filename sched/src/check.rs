@@ -38,7 +38,7 @@ fn task_is_sound(scheduler: &Scheduler, task: &Task, now: Instant) -> Option<Str
     }
     let own = tracker.terms_of(task).hold_max;
     let hold_max = own.unwrap_or(scheduler.settings().hold_max);
-    let for_memory = gate_of(task) == Some(Gate::Allocations) && own.is_none();
+    let for_memory = gate_of(task).is_some_and(|gate| gate != Gate::Launches) && own.is_none();
     let held_too_long = task.stopped_since.is_some_and(|since| now.since(since) > hold_max)
         && task.is_gripped()
         && !paused
@@ -62,6 +62,8 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let ours: Vec<&Task> = tracker
         .tasks_on(gpu)
         .filter(|task| tracker.container_of(task).is_some_and(|container| container.is_ours()))
+        // Who is away waits for its memory, and for nobody.
+        .filter(|task| !task.is_away())
         .collect();
     let waits = |task: &&&Task| task.is_gripped();
     // Who lacks memory waits for whoever has it, and that may be a process that has just left: the GPU
@@ -70,10 +72,10 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let waiting = ours.iter().filter(|task| !lacks_memory(task)).find(waits)?;
     // A shut gate costs nothing until somebody stands at it.
     let stands = |task: &Task| task.is_gripped() && task.stopped_since.is_some() && !lacks_memory(task);
-    if tracker.tasks_on(gpu).all(stands) {
+    if tracker.tasks_on(gpu).filter(|task| !task.is_away()).all(stands) {
         return Some(format!("everybody on GPU {} stands: {:?}", gpu.0, waiting.reason));
     }
-    let for_memory = |task: &&&Task| gate_of(task) == Some(Gate::Allocations);
+    let for_memory = |task: &&&Task| gate_of(task).is_some_and(|gate| gate != Gate::Launches);
     let contenders = || ours.iter().filter(|task| task.contends(now, linger) && !for_memory(task));
     let mut held_contenders = contenders().filter(waits);
     if let Some(held) = held_contenders.next()

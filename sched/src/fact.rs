@@ -41,6 +41,8 @@ pub struct Terms {
     pub memory: Option<u64>,
     /// The longest single hold; the scheduler's setting if absent.
     pub hold_max: Option<Span>,
+    /// Whether its GPU memory may be swapped out.
+    pub swap: bool,
     /// Whether it may be touched at all. The GPU use of others is only seen.
     pub managed: bool,
 }
@@ -53,6 +55,7 @@ impl Terms {
         expect: None,
         memory: None,
         hold_max: None,
+        swap: false,
         managed: false,
     };
 }
@@ -191,6 +194,22 @@ pub enum Fact {
         /// Which process.
         process: Process,
         /// On which GPU.
+        gpu: GpuId,
+    },
+    /// A process's GPU memory is in host memory now, and what it asks of the GPU waits.
+    SwappedOut {
+        /// Which process.
+        process: Process,
+        /// From which GPU.
+        gpu: GpuId,
+        /// How much room it takes there to bring it back, its context included.
+        bytes: u64,
+    },
+    /// A process's GPU memory is on the GPU: it was brought back, whoever asked for that.
+    SwappedIn {
+        /// Which process.
+        process: Process,
+        /// To which GPU.
         gpu: GpuId,
     },
     /// A look at a GPU.

@@ -207,6 +207,12 @@ fn piece_of_news(event: &Event) -> String {
         Event::Released { task, at, waited, .. } => {
             format!("{} goes on at {} after {waited}", task.0, shown(*at))
         }
+        Event::SwappedOut { task, at, bytes, .. } => {
+            format!("{} is out at {}, {} GiB", task.0, shown(*at), bytes >> 30)
+        }
+        Event::SwappedIn { task, at, away, .. } => {
+            format!("{} is back at {} after {away}", task.0, shown(*at))
+        }
         Event::Finished(finished) => {
             let float = finished.float.map_or("no".to_string(), |float| float.to_string());
             format!("{} ends at {}, {float} float", finished.task.0, shown(finished.end))
@@ -227,6 +233,15 @@ fn order(action: &Action) -> String {
         }
         Action::Release { request, task, because } => {
             format!("#{} release {}: {}", request.0, task.0, because.words(name))
+        }
+        Action::Pass { request, task, because } => {
+            format!("#{} pass {}: {}", request.0, task.0, because.words(name))
+        }
+        Action::SwapOut { request, task, because } => {
+            format!("#{} swap out {}: {}", request.0, task.0, because.words(name))
+        }
+        Action::SwapIn { request, task, because } => {
+            format!("#{} swap in {}: {}", request.0, task.0, because.words(name))
         }
     }
 }

@@ -72,6 +72,8 @@ pub enum Gate {
     Launches,
     /// The next allocation too: there is no GPU memory for it yet.
     Allocations,
+    /// Wherever it is: there is not even room for its context.
+    Anywhere,
 }
 
 /// What was asked of the actuator and not answered yet.
@@ -94,6 +96,19 @@ pub enum Grip {
     Held(Gate),
     /// A release was asked for.
     Releasing(Ask),
+}
+
+/// Where a task's GPU memory is. Half-done is a state here, too, and one that lasts: 40 GiB take half a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// On the GPU, or nowhere yet.
+    In,
+    /// It was asked to leave.
+    Leaving(Ask),
+    /// In host memory; so much room on the GPU brings it back.
+    Out(u64),
+    /// It was asked to come back, and that room is set aside for it.
+    Returning(Ask, u64),
 }
 
 /// One task, as far as it is known now.
@@ -138,6 +153,16 @@ pub struct Task {
     pub only_copies: bool,
     /// GPU memory is set aside for it: it may allocate.
     pub admitted: bool,
+    /// When it was first seen to have a context: at a gate, with memory, or with work on the GPU.
+    pub context_at: Option<Instant>,
+    /// Where that memory is.
+    pub swap: Swap,
+    /// Since when it is there; of one that moves, since when it was where it was before.
+    pub swap_at: Instant,
+    /// The driver refused to swap it out, and is not asked again.
+    pub unswappable: bool,
+    /// It could not be brought back; until then nobody tries again.
+    pub swap_retry: Option<Instant>,
     /// A policy has seen it and let it run.
     pub let_in: bool,
     /// How it is held.
@@ -191,6 +216,11 @@ impl Task {
             launched: false,
             only_copies: false,
             admitted: false,
+            context_at: None,
+            swap: Swap::In,
+            swap_at: start,
+            unswappable: false,
+            swap_retry: None,
             let_in: false,
             grip: Grip::Free,
             reason: None,
@@ -224,6 +254,38 @@ impl Task {
         self.stopped + standing
     }
 
+    /// Whether its GPU memory is somewhere else than on the GPU, or on its way.
+    pub fn is_away(&self) -> bool {
+        self.swap != Swap::In
+    }
+
+    /// What it has on the GPU now.
+    pub fn memory_here(&self) -> u64 {
+        match self.swap {
+            Swap::In | Swap::Leaving(_) => self.memory,
+            Swap::Out(_) | Swap::Returning(..) => 0,
+        }
+    }
+
+    /// Whether it has a use for its memory: one that left because it kept it idle has none until it asks for something.
+    pub fn wants_its_memory(&self) -> bool {
+        let quiet = matches!(self.demand, Demand::Host | Demand::Drained(_));
+        !self.is_away() || self.demand_at > self.swap_at || !quiet
+    }
+
+    /// What was asked of the actuator about it and not answered yet.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = Ask> {
+        let of_grip = match self.grip {
+            Grip::Holding(ask, _) | Grip::Releasing(ask) => Some(ask),
+            Grip::Free | Grip::Held(_) => None,
+        };
+        let of_swap = match self.swap {
+            Swap::Leaving(ask) | Swap::Returning(ask, _) => Some(ask),
+            Swap::In | Swap::Out(_) => None,
+        };
+        of_grip.into_iter().chain(of_swap)
+    }
+
     /// Whether a hold is in force or asked for.
     pub fn is_gripped(&self) -> bool {
         matches!(self.grip, Grip::Holding(..) | Grip::Held(_))
@@ -234,6 +296,8 @@ impl Task {
     /// run time-sliced.
     pub fn contends(&self, now: Instant, linger: Span) -> bool {
         match self.demand {
+            // Without its memory it can compute nothing.
+            _ if self.is_away() => false,
             Demand::Unknown | Demand::Busy | Demand::AtLaunch => true,
             Demand::Drained(since) => !self.only_copies && now.since(since) < linger,
             Demand::Host | Demand::AtAllocation(_) => false,

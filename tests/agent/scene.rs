@@ -59,8 +59,13 @@ pub(crate) struct Scene {
 impl Scene {
     /// A machine with that many GPUs, which NVML lists at once.
     pub(crate) fn new(daemon: &'static Daemon, gpus: usize) -> Self {
+        Self::with_memory(daemon, gpus, None)
+    }
+
+    /// The same, with that much memory each.
+    pub(crate) fn with_memory(daemon: &'static Daemon, gpus: usize, memory: Option<&str>) -> Self {
         let places = folder();
-        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus));
+        let gpu = (gpus > 0).then(|| simulate(&places.path().join("gpu"), gpus, memory));
         Self { daemon, places, _gpu: gpu }
     }
 
@@ -140,9 +145,14 @@ impl Scene {
 
     /// The tasks of a container, once there are that many and all have ended.
     pub(crate) fn finished(&self, container: &str, count: usize) -> Vec<Value> {
-        eventually(&format!("{count} finished tasks of {container}"), || {
+        eventually_or(&format!("{count} finished tasks of {container}"), || {
             let tasks = self.tasks(container);
-            (tasks.len() == count && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+            let ended = tasks.iter().filter(|task| !task["end"].is_null()).count();
+            if (tasks.len(), ended) == (count, count) {
+                return Ok(tasks);
+            }
+            let all = stdout(&output(&mut self.leeway(["tasks", "--json"])));
+            Err(format!("but {} with {ended} ended of:\n{all}\nagent: {}", tasks.len(), self.log()))
         })
     }
 
@@ -168,10 +178,11 @@ impl Scene {
 }
 
 /// Starts a simulated GPU, and waits until it is ready.
-pub(crate) fn simulate(folder: &Path, gpus: usize) -> Running {
+pub(crate) fn simulate(folder: &Path, gpus: usize, memory: Option<&str>) -> Running {
     let mut command = Command::new(leeway_program());
     command.args(["gpu", "simulate", "--listed-after-ms", "0", "--devices", &gpus.to_string(), "--dir"]);
-    let mut child = command.arg(folder).stdout(Stdio::piped()).spawn().expect("a simulated GPU");
+    command.arg(folder).args(memory.into_iter().flat_map(|memory| ["--memory", memory]));
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("a simulated GPU");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     assert!(line.starts_with("ready"), "{line}");
@@ -180,12 +191,19 @@ pub(crate) fn simulate(folder: &Path, gpus: usize) -> Running {
 
 /// Looks again and again until there is something to see.
 pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    eventually_or(what, || look().ok_or_else(String::new))
+}
+
+/// The same, for what says what there is instead.
+fn eventually_or<T>(what: &str, look: impl Fn() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(seen) = look() {
-            return seen;
+        match look() {
+            Ok(seen) => return seen,
+            Err(instead) => {
+                assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what} {instead}");
+            }
         }
-        assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} there is no {what}");
         std::thread::sleep(LOOK_EVERY);
     }
 }

@@ -51,6 +51,55 @@ fn a_frozen_container_stops_dies_and_restarts_in_its_usual_time() {
 }
 
 #[test]
+fn compose_takes_held_containers_down_in_its_usual_time() {
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);
+    let mounts = stdout(&output(scene.leeway(["gpu", "options", "--dir"]).arg(scene.place("gpu"))));
+    let volume = |word: &str| {
+        let mut parts = word.split(',').filter_map(|part| part.split_once('='));
+        let mut of = |name: &str| parts.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+        Some(["      - ", &of("source")?, ":", &of("target")?, ":ro\n"].concat())
+    };
+    let volumes: String = mounts.split(' ').filter_map(volume).collect();
+    let service = |name: &str| {
+        format!(
+            "  {name}:\n    image: leeway-test\n    init: true\n    network_mode: none\n    command: leeway work batch --for 10m\n    \
+             labels:\n      leeway.deadline: 1h\n    volumes:\n{volumes}"
+        )
+    };
+    let file = scene.place("compose.yaml");
+    let text = format!("version: \"2.4\"\nservices:\n{}{}", service("one"), service("two"));
+    std::fs::write(&file, text).expect("a file");
+    let project = format!("leeway-held-{}", std::process::id());
+    let compose = |words: &[&str]| {
+        let mut command = compose_program(&scene);
+        command.args(["-p", &project, "-f"]).arg(&file).args(words);
+        output(&mut command)
+    };
+    compose(&["up", "-d"]);
+    let one_is_frozen = || {
+        let filter = format!("label=com.docker.compose.project={project}");
+        let ps = stdout(&output(&mut scene.leeway(["ps", "--json", "--filter", &filter])));
+        ps.contains(r#""state":"frozen""#).then_some(())
+    };
+    eventually("a service that is frozen", one_is_frozen);
+    let start = Instant::now();
+    compose(&["down"]);
+    // Compose waits 10 s for a container that does not heed its signal; a frozen one never would.
+    assert!(start.elapsed() < Duration::from_secs(8), "compose down took {:?}", start.elapsed());
+    agent.stop();
+}
+
+/// Compose is a plugin of newer Dockers, and a program of its own before.
+fn compose_program(scene: &Scene) -> std::process::Command {
+    let plugin = scene.daemon.docker(["compose", "version"]).output();
+    if plugin.is_ok_and(|output| output.status.success()) {
+        return scene.daemon.docker(["compose"]);
+    }
+    scene.daemon.program("docker-compose", [])
+}
+
+#[test]
 fn an_exec_is_refused_as_in_a_paused_one_and_works_once_it_runs() {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--probes", "off", "--policy", "earliest-deadline"]);

@@ -15,6 +15,7 @@ const CONFIG: &str = "probes = \"off\"\n";
 
 mod faults;
 mod living;
+mod memory;
 mod order;
 mod version2;
 mod words;

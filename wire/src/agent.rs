@@ -67,6 +67,44 @@ pub struct EventLine {
     pub gpu: Option<u16>,
 }
 
+/// What the one who asks may do: `/v1/access`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessLine {
+    /// Change the policy, and release containers.
+    pub may_change: bool,
+}
+
+/// How many deadlines were met and missed in a stretch of time: `/v1/history`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryLine {
+    /// When the stretch begins, as RFC 3339.
+    pub time: String,
+    /// Tasks that ended in it and made their deadline.
+    pub hits: u64,
+    /// Those that did not.
+    pub misses: u64,
+}
+
+/// What has changed: `/v1/live`, one server-sent event each. The first has everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveLine {
+    /// When it was so, as RFC 3339.
+    pub time: String,
+    /// The first: whatever was known before is over.
+    pub all: bool,
+    /// The machine, if it has changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node: Option<NodeLine>,
+    /// Containers that are new, or have changed.
+    pub containers: Vec<ContainerLine>,
+    /// Ids of containers that are gone.
+    pub gone: Vec<String>,
+    /// Tasks that are new, have changed, or have ended. A task is a pid, a GPU and a start.
+    pub tasks: Vec<TaskLine>,
+    /// The news.
+    pub events: Vec<EventLine>,
+}
+
 /// What a container does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,6 +156,15 @@ pub struct ContainerLine {
     pub id: String,
     /// Its name.
     pub name: String,
+    /// The image it was made from; null for a plain cgroup.
+    #[serde(default)]
+    pub image: Option<String>,
+    /// The Kubernetes namespace of its pod, where it has one.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Its pod's name.
+    #[serde(default)]
+    pub pod: Option<String>,
     /// The deadline that counts now, override or label.
     pub deadline_us: Option<i64>,
     /// What delimits its tasks.
@@ -126,6 +173,18 @@ pub struct ContainerLine {
     pub managed: bool,
     /// Tasks that run now.
     pub tasks: usize,
+    /// When the first of them is due, as RFC 3339; null if none has a deadline.
+    #[serde(default)]
+    pub due: Option<String>,
+    /// Why it waits, as a clause; null while it does not.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// GPU memory its tasks have allocated now, contexts not counted.
+    #[serde(default)]
+    pub gpu_memory_bytes: u64,
+    /// Share of a GPU's core they use now, from 0 to 1; more than 1 on several GPUs.
+    #[serde(default)]
+    pub gpu_core_ratio: f64,
     /// What only an agent knows.
     #[serde(flatten)]
     pub live: Live,
@@ -148,6 +207,9 @@ pub struct NodeLine {
     pub policy: String,
     /// Whether Docker answers.
     pub docker: bool,
+    /// Events of probes that the kernel could not tell.
+    #[serde(default)]
+    pub probe_events_dropped: u64,
     /// Its GPUs.
     pub gpus: Vec<GpuLine>,
 }

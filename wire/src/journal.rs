@@ -135,6 +135,15 @@ pub enum FactLine {
         process: ProcessPair,
         gpu: u16,
     },
+    SwappedOut {
+        process: ProcessPair,
+        gpu: u16,
+        bytes: u64,
+    },
+    SwappedIn {
+        process: ProcessPair,
+        gpu: u16,
+    },
     Gpu {
         gpu: u16,
         core_permille: u16,
@@ -160,6 +169,9 @@ pub struct TermsLine {
     pub memory_bytes: Option<u64>,
     /// The longest hold.
     pub hold_max_us: Option<i64>,
+    /// Whether its GPU memory may be swapped out; recordings from before there was swapping do not say.
+    #[serde(default)]
+    pub swap: bool,
     /// Whether it may be touched.
     pub managed: bool,
 }
@@ -183,7 +195,7 @@ pub struct ActionLine {
     pub request: u64,
     /// The task's number.
     pub task: u64,
-    /// `hold at launches`, `hold at allocations` or `release`.
+    /// `hold at launches`, `hold at allocations`, `hold at once`, `release`, `pass`, `swap out` or `swap in`.
     pub action: String,
     /// Why, with tasks by their numbers.
     pub because: String,

@@ -16,6 +16,7 @@ pub mod link;
 pub mod ps;
 pub mod report;
 pub mod sim;
+pub mod swap;
 pub mod table;
 pub mod token;
 pub mod work;

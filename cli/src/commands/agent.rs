@@ -43,7 +43,7 @@ pub struct Places {
     /// The socket of the API
     #[arg(long, value_name = "FILE", env = "LEEWAY_SOCKET")]
     socket: Option<PathBuf>,
-    /// Serve the API on loopback, too
+    /// Serve the page and the API on TCP, too: loopback, or elsewhere with a token (docs/seeing.md)
     #[arg(long, value_name = "ADDRESS", env = "LEEWAY_HTTP")]
     http: Option<SocketAddr>,
     /// For what must not outlive a restart of the machine: the socket, and what is held
@@ -115,8 +115,10 @@ impl Agent {
         }
         let places = self.places;
         let reread = Arc::new(move || places.config().map_err(|wrong| wrong.to_string()));
-        let guard = super::guard::spawner(globals, &config.run_dir);
-        node::run(&config, connector(globals), reread, guard).map_err(|failed| failure(&failed))
+        let driver = config.driver.as_deref();
+        let guard = super::guard::spawner(globals, &config.run_dir, driver);
+        let helper = super::swapper::spawner(driver, &config.run_dir);
+        node::run(&config, connector(globals), reread, guard, helper).map_err(|failed| failure(&failed))
     }
 }
 
@@ -151,7 +153,7 @@ fn failure(failed: &Failed) -> anyhow::Error {
         Failed::Namespace => {
             words.help("run the agent on the host, or in a container with --pid=host").exit(WRONG_NAMESPACE)
         }
-        Failed::Threads(_) => words,
+        Failed::Token(..) | Failed::Threads(_) => words,
     }
     .into()
 }

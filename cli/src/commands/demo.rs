@@ -17,12 +17,11 @@ use ground::{Chosen, On};
 use narrator::Narrator;
 use show::Show;
 use signals::Signals;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sweeper::{Sweeper, Thing};
 use wire::demo::DemoStage;
 
-/// The policy that the agent is given.
-const POLICY: &str = "none";
 /// Memory of the simulated GPU: that of the paper's.
 const MEMORY: &str = "24GiB";
 /// NVML lists a program that late on a real GPU.
@@ -47,6 +46,12 @@ pub struct Demo {
     /// Print one JSON object a line: the stage, the agent's events, the closing table
     #[arg(long)]
     json: bool,
+    /// How the agent shares the GPU: none, fifo, earliest-deadline, least-slack
+    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = clap::builder::PossibleValuesParser::new(sched::policy::NAMES))]
+    policy: String,
+    /// Let the agent serve its page at this loopback address, such as 127.0.0.1:9465
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
     /// Keep the GPU and the agent until Ctrl-C, so that you can ask the agent yourself
     #[arg(long)]
     stay: bool,
@@ -80,14 +85,18 @@ impl Demo {
             memory: MEMORY,
             listed_after_ms: LISTED_AFTER_MS,
             poll_ms: POLL_MS,
-            policy: POLICY,
+            policy: &self.policy,
             tier: None,
             run_dir: None,
+            http: self.http,
         };
         let stage = Stage::set_in(folder, &setting)?;
         let Chosen { ground, on, because } = ground::choose(self.on, &run, globals, &stage, sweeper)?;
         let mut narrator = Narrator::new(self.json);
         narrator.opens(described(&stage, on, because)?, on)?;
+        if let Some(http) = self.http {
+            narrator.adds(&format!("See it at http://{http}/\n\n"))?;
+        }
         let show = Show { stage: &stage, ground, sweeper, narrator: &mut narrator, signals };
         let Some(rows) = show.perform()? else { return Ok(Shown::Part) };
         narrator.closes(rows)?;

@@ -3,6 +3,7 @@
 use crate::ask::{self, Socket};
 use crate::failure::Failure;
 use anyhow::Result;
+use std::str::FromStr;
 use wire::agent::EventLine;
 use wire::client;
 
@@ -15,6 +16,12 @@ pub struct Events {
     /// Begin with what happened since: how long ago (1h, 10m), or a time such as 2026-11-15T09:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = ask::since)]
     since: Option<i64>,
+    /// End with what happens until then: how long ago, or a time, which may be still to come
+    #[arg(long, value_name = "WHEN", value_parser = ask::since)]
+    until: Option<i64>,
+    /// Only those with event=NAME, container=NAME or gpu=N; of several with one key any will do, of each key one must
+    #[arg(long = "filter", short = 'f', value_name = "KEY=VALUE")]
+    filters: Vec<Filter>,
     /// End after what has happened already
     #[arg(long)]
     no_follow: bool,
@@ -22,13 +29,39 @@ pub struct Events {
     socket: Socket,
 }
 
+/// What to look for, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Filter {
+    key: &'static str,
+    value: String,
+}
+
+/// What can be filtered by.
+const KEYS: [&str; 3] = ["event", "container", "gpu"];
+
+impl FromStr for Filter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        let wrong = |why: String| format!("{why}: accepted are event=NAME, container=NAME and gpu=N");
+        let known = KEYS.into_iter().find(|known| *known == key);
+        let key = known.ok_or_else(|| wrong(format!("'{key}' is not known")))?;
+        let events = node::config::EVENTS;
+        match key {
+            _ if value.is_empty() => Err(wrong(format!("'{key}' has no value"))),
+            "gpu" if value.parse::<u16>().is_err() => Err(wrong(format!("'{value}' is no GPU's number"))),
+            "event" if !events.contains(&value) => {
+                Err(format!("there is no event '{value}': accepted are {}", events.join(", ")))
+            }
+            key => Ok(Self { key, value: value.to_owned() }),
+        }
+    }
+}
+
 impl Events {
     pub(crate) fn run(self) -> Result<()> {
-        let mut path = format!("/v1/events?follow={}", !self.no_follow);
-        // Without a start, what has happened is all that is kept.
-        if let Some(since_us) = self.since.or(self.no_follow.then_some(0)) {
-            path += &format!("&since_us={since_us}");
-        }
+        let path = self.path();
         let mut failed = None;
         let each = |data: &str| {
             let text = if self.json { Ok(format!("{data}\n")) } else { line(data) };
@@ -43,6 +76,26 @@ impl Events {
         client::follow(&self.socket.path, &path, each).map_err(|error| ask::failure(&error))?;
         failed.map_or(Ok(()), Err)
     }
+
+    fn path(&self) -> String {
+        let mut path = format!("/v1/events?follow={}", !self.no_follow);
+        // Without a start, what has happened is all that is kept.
+        let ends = self.no_follow || self.until.is_some();
+        if let Some(since_us) = self.since.or(ends.then_some(0)) {
+            path += &format!("&since_us={since_us}");
+        }
+        if let Some(until_us) = self.until {
+            path += &format!("&until_us={until_us}");
+        }
+        for key in KEYS {
+            let values = self.filters.iter().filter(|filter| filter.key == key);
+            let values: Vec<String> = values.map(|filter| client::escaped(&filter.value)).collect();
+            if !values.is_empty() {
+                path += &format!("&{key}={}", values.join(","));
+            }
+        }
+        path
+    }
 }
 
 fn line(data: &str) -> Result<String> {
@@ -50,4 +103,26 @@ fn line(data: &str) -> Result<String> {
         .map_err(|error| Failure::new(format!("the agent sent an event that is none: {error}")))?;
     let who = event.name.or_else(|| event.pid.map(|pid| format!("pid {pid}"))).unwrap_or_default();
     Ok(format!("{}  {:<9} {who}: {}\n", event.time, event.event, event.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_names_what_is_accepted() {
+        let filter = |text: &str| text.parse::<Filter>();
+        let filtered = Filter { key: "event", value: "missed".to_owned() };
+        assert_eq!(filter("event=missed"), Ok(filtered));
+        assert_eq!(filter("container=a=b").map(|filter| filter.value), Ok("a=b".to_owned()));
+        for (text, words) in [
+            ("colour=red", ["'colour'", "container=NAME"]),
+            ("container", ["no value", "gpu=N"]),
+            ("gpu=first", ["'first'", "gpu=N"]),
+            ("event=late", ["'late'", "missed"]),
+        ] {
+            let wrong = filter(text).unwrap_err();
+            assert!(words.iter().all(|word| wrong.contains(word)), "{text}: {wrong}");
+        }
+    }
 }

@@ -17,19 +17,24 @@ pub struct Guard {
     /// Where the agent writes what is held
     #[arg(long, value_name = "DIR")]
     run_dir: PathBuf,
+    /// The folder of the driver's libraries, for what is swapped out
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
 }
 
 impl Guard {
     pub(crate) fn run(self, globals: &Globals) -> Result<()> {
-        node::guard::watch::run(&self.run_dir, &connector(globals))
+        let helper = super::swapper::spawner(self.driver.as_deref(), &self.run_dir);
+        node::guard::watch::run(&self.run_dir, &connector(globals), helper)
             .context("the guard could not watch the agent")
     }
 }
 
 /// How an agent starts its guard: this program once more, even if its file was replaced meanwhile, with the same Docker.
-pub(crate) fn spawner(globals: &Globals, run_dir: &Path) -> node::guard::Spawn {
+pub(crate) fn spawner(globals: &Globals, run_dir: &Path, driver: Option<&Path>) -> node::guard::Spawn {
     let mut words: Vec<OsString> = globals.words();
     words.extend([COMMAND.into(), "--run-dir".into(), run_dir.into()]);
+    words.extend(driver.into_iter().flat_map(|driver| ["--driver".into(), driver.into()]));
     Arc::new(move || {
         let mut command = Command::new("/proc/self/exe");
         command.args(&words);

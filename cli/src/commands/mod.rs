@@ -16,7 +16,9 @@ pub mod nodes;
 pub mod place;
 pub mod policy;
 pub mod release;
+pub mod swapper;
 pub mod tasks;
+pub mod top;
 
 pub mod completions;
 pub mod plugin;

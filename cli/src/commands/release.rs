@@ -5,9 +5,14 @@ use crate::ask::Socket;
 use crate::docker::globals::Globals;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 use wire::agent::{ReleaseWanted, ReleasedLine};
 use wire::client::{self, NoAnswer};
+
+/// How often to look whether there is room for what is swapped out.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Let go everything that is held, or one container; works without the agent, too
 #[derive(clap::Args)]
@@ -20,6 +25,9 @@ pub struct Release {
     /// Where an agent writes what is held
     #[arg(long, value_name = "DIR", env = "LEEWAY_RUN_DIR", default_value = "/run/leeway")]
     run_dir: PathBuf,
+    /// The folder of the driver's libraries, for what is swapped out; otherwise the loader finds them
+    #[arg(long, value_name = "DIR", env = "LEEWAY_DRIVER")]
+    driver: Option<PathBuf>,
     #[command(flatten)]
     socket: Socket,
 }
@@ -50,6 +58,31 @@ impl Release {
             return Err(Failure::new(format!("could not let go container {name}: {why}"))
                 .help("thawing needs root; try sudo"));
         }
-        Ok(ReleasedLine { released: done.released.into_iter().collect() })
+        let mut released: BTreeSet<String> = done.released;
+        released.extend(self.bring_back()?);
+        Ok(ReleasedLine { released: released.into_iter().collect() })
+    }
+
+    /// What is swapped out comes back one by one, as memory allows; that may take as long as others keep it.
+    fn bring_back(&self) -> Result<Vec<String>, Failure> {
+        let only = self.container.as_deref();
+        let helper = super::swapper::spawner(self.driver.as_deref(), &self.run_dir);
+        let mut returning = node::swap::returning::Returning::new(&self.run_dir, helper);
+        let mut back = Vec::new();
+        let mut said = false;
+        loop {
+            let round = returning.round(only).map_err(|error| {
+                Failure::new(format!("could not bring back what is swapped out: {error}")).help("try sudo")
+            })?;
+            back.extend(round.back);
+            if let Some((name, why)) = round.lost.first() {
+                return Err(Failure::new(format!("container {name} lost its GPU memory: {why}")));
+            }
+            let Some((name, why)) = round.waiting.first() else { return Ok(back) };
+            if !std::mem::replace(&mut said, true) {
+                eprintln!("notice: {name} is swapped out, and waits to come back: {why}");
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 }

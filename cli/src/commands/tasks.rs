@@ -1,16 +1,19 @@
 //! `leeway tasks`: finished and running tasks, from the agent or straight from shared memory.
 
+mod picture;
 mod summary;
+mod trace;
 
 pub(crate) use summary::quantile;
 
 use crate::ask::{self, Socket};
 use crate::docker::containers::SHORT_ID;
 use crate::failure::Failure;
+use crate::timeline::Timeline;
 use anyhow::{Context, Result};
 use sched::Span;
 use std::path::{Path, PathBuf};
-use wire::agent::TaskLine;
+use wire::agent::{EventLine, TaskLine};
 use wire::client;
 use wire::table::{Reader, TableTask, unpadded};
 
@@ -31,6 +34,12 @@ pub struct Tasks {
     /// Read the table in shared memory, without asking the agent: what runs, and each container's latest task
     #[arg(long, conflicts_with_all = ["since", "summary"])]
     shm: bool,
+    /// Write a trace of tasks, holds and deadlines, for Perfetto (ui.perfetto.dev) or Chrome
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "summary", "shm"])]
+    trace: Option<PathBuf>,
+    /// Write the timeline as a picture
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "summary", "shm"])]
+    svg: Option<PathBuf>,
     /// The table in shared memory
     #[arg(long, value_name = "FILE", env = "LEEWAY_TABLE", default_value = wire::table::PATH)]
     table: PathBuf,
@@ -47,6 +56,9 @@ impl Tasks {
         } else {
             self.ask()?
         };
+        if self.trace.is_some() || self.svg.is_some() {
+            return self.draw(tasks);
+        }
         let text = match (self.summary, self.json) {
             (true, true) => lines(&summary::of(&tasks))?,
             (true, false) => summary::table(&summary::of(&tasks)),
@@ -62,6 +74,34 @@ impl Tasks {
         query.extend(self.container.as_ref().map(|name| format!("container={}", client::escaped(name))));
         let path = format!("/v1/tasks?{}", query.join("&"));
         client::get(&self.socket.path, &path).map_err(|error| ask::failure(&error))
+    }
+
+    /// Writes the timeline to the files that were named.
+    fn draw(&self, tasks: Vec<TaskLine>) -> Result<()> {
+        let now_us = jiff::Timestamp::now().as_microsecond();
+        let timeline = Timeline::of(tasks, &self.news()?);
+        for (file, drawn) in [
+            (&self.trace, trace::write as fn(&Timeline, i64) -> String),
+            (&self.svg, picture::draw as fn(&Timeline, i64) -> String),
+        ] {
+            if let Some(file) = file {
+                let what = || format!("could not write {}", file.display());
+                std::fs::write(file, drawn(&timeline, now_us)).with_context(what)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the agent has to say of holds.
+    fn news(&self) -> Result<Vec<EventLine>, Failure> {
+        let mut events = Vec::new();
+        let path = format!("/v1/events?follow=false&since_us={}", self.since.unwrap_or(0));
+        client::follow(&self.socket.path, &path, |data| {
+            events.extend(serde_json::from_str(data).ok());
+            true
+        })
+        .map_err(|error| ask::failure(&error))?;
+        Ok(events)
     }
 
     fn is_wanted(&self, task: &TaskLine) -> bool {

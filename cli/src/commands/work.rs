@@ -75,6 +75,9 @@ enum What {
         /// How much
         #[arg(long, value_name = "M", default_value = "1GiB", value_parser = held)]
         memory: u64,
+        /// Managed memory, which cannot be swapped out
+        #[arg(long)]
+        managed: bool,
         /// How long
         #[arg(long = "for", value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
         span: Duration,
@@ -143,8 +146,9 @@ impl What {
                 let batch = work::batch::Batch { kernel_us, depth, until, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
             }
-            Self::Hold { memory, span, on } => {
-                on.open().and_then(|(device, phases)| work::hold::run(device, phases, memory, span))
+            Self::Hold { memory, managed, span, on } => {
+                let hold = work::hold::Hold { bytes: memory, managed, span };
+                on.open().and_then(|(device, phases)| work::hold::run(device, phases, &hold))
             }
             Self::Fork { when, span, child_for, on } => {
                 let stay = work::fork::Stay { parent: span, child: child_for };

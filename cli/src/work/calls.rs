@@ -50,6 +50,7 @@ calls! {
     cu_ctx_destroy = "cuCtxDestroy_v2" (context: u64);
     cu_ctx_synchronize = "cuCtxSynchronize" ();
     cu_mem_alloc = "cuMemAlloc_v2" (address: *mut u64, bytes: usize);
+    cu_mem_alloc_managed = "cuMemAllocManaged" (address: *mut u64, bytes: usize, flags: u32);
     cu_mem_free = "cuMemFree_v2" (address: u64);
     cu_memcpy_in = "cuMemcpyHtoD_v2" (to: u64, from: *const c_void, bytes: usize);
     cu_memcpy_out = "cuMemcpyDtoH_v2" (to: *mut c_void, from: u64, bytes: usize);
@@ -125,6 +126,14 @@ impl Calls {
     pub(super) fn allocate(&self, bytes: usize) -> Result<u64> {
         let mut address = 0;
         self.cu_mem_alloc(&raw mut address, bytes)?;
+        Ok(address)
+    }
+
+    /// Memory that host and device share, and that everybody may attach to.
+    pub(super) fn allocate_managed(&self, bytes: usize) -> Result<u64> {
+        const GLOBAL: u32 = 1;
+        let mut address = 0;
+        self.cu_mem_alloc_managed(&raw mut address, bytes, GLOBAL)?;
         Ok(address)
     }
 

@@ -48,6 +48,10 @@ impl Device {
         self.calls.allocate(usize::try_from(bytes)?).map(Memory)
     }
 
+    pub(crate) fn allocate_managed(&self, bytes: u64) -> Result<Memory> {
+        self.calls.allocate_managed(usize::try_from(bytes)?).map(Memory)
+    }
+
     pub(crate) fn free(&self, memory: Memory) -> Result<()> {
         self.calls.free(memory.0)
     }

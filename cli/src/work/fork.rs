@@ -43,7 +43,7 @@ pub(crate) fn run(
     if when == When::Before {
         let span = if is_child()? { stay.child } else { stay.parent };
         let (device, phases) = open()?;
-        return hold::run(device, phases, hold::BYTES_MIN, span);
+        return hold::run(device, phases, &hold::Hold::least(span));
     }
     let (device, phases) = open()?;
     if is_child()? {
@@ -51,7 +51,7 @@ pub(crate) fn run(
         // The driver's own tidying up at exit belongs to the parent.
         _exit(0);
     }
-    hold::run(device, phases, hold::BYTES_MIN, stay.parent)
+    hold::run(device, phases, &hold::Hold::least(stay.parent))
 }
 
 /// Forks; whether this is the child. The caller has no threads of its own, so nobody holds a lock that the child needs.

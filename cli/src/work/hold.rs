@@ -11,14 +11,30 @@ const NUMBERS: usize = 1_024;
 /// The least that can be held: what is written must fit.
 pub(crate) const BYTES_MIN: u64 = (NUMBERS * size_of::<f32>()) as u64;
 
+/// What to hold.
+pub(crate) struct Hold {
+    pub(crate) bytes: u64,
+    /// Managed memory, which cannot be swapped out.
+    pub(crate) managed: bool,
+    pub(crate) span: Duration,
+}
+
+impl Hold {
+    /// As little as can be held, for so long.
+    pub(crate) fn least(span: Duration) -> Self {
+        Self { bytes: BYTES_MIN, managed: false, span }
+    }
+}
+
 /// Holds so much memory for so long.
-pub(crate) fn run(device: Device, mut phases: Phases, bytes: u64, span: Duration) -> Result<WorkReport> {
-    let memory = device.allocate(bytes)?;
+pub(crate) fn run(device: Device, mut phases: Phases, hold: &Hold) -> Result<WorkReport> {
+    let memory =
+        if hold.managed { device.allocate_managed(hold.bytes)? } else { device.allocate(hold.bytes)? };
     phases.allocated();
     let written: Vec<f32> = (0..NUMBERS).map(|number| number as f32).collect();
     device.copy_in(memory, 0, &written)?;
     phases.input();
-    std::thread::sleep(span);
+    std::thread::sleep(hold.span);
     phases.kernel();
     let mut read = vec![0.0; NUMBERS];
     device.copy_out(&mut read, memory, 0)?;

@@ -75,6 +75,7 @@ entries! {
     cuDevicePrimaryCtxRelease_v2 => context::primary_release;
 
     cuMemAlloc_v2 => memory::allocate;
+    cuMemAllocManaged => memory::allocate_managed;
     cuMemFree_v2 => memory::free;
     cuMemGetInfo_v2 => memory::info;
     cuMemcpyHtoD_v2 => memory::copy_in;

@@ -33,6 +33,11 @@ pub(crate) extern "C" fn allocate(address: *mut u64, size: usize) -> u32 {
     code(new(size as u64).and_then(|new| put(address, new)))
 }
 
+/// Managed memory is all on the device here: nobody takes it for a swap space.
+pub(crate) extern "C" fn allocate_managed(address: *mut u64, size: usize, _flags: u32) -> u32 {
+    code(ask(Request::Manage {}).and_then(|_| new(size as u64)).and_then(|new| put(address, new)))
+}
+
 pub(crate) extern "C" fn free(address: u64) -> u32 {
     if address == 0 {
         return status::SUCCESS;

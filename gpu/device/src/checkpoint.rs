@@ -71,10 +71,11 @@ impl World {
         backlog.into_iter().for_each(|(connection, request)| self.request(connection, request));
     }
 
-    /// First what is under way is finished; then the memory leaves.
+    /// First what is under way is finished; then the memory leaves. Managed memory cannot.
     fn checkpoint(&mut self, connection: u64, pid: u32) {
-        match self.user(pid).map(|process| (process.state, process.submitted)) {
-            Some((State::Locked, number)) => {
+        match self.user(pid).map(|process| (process.state, process.submitted, process.manages)) {
+            Some((State::Locked, _, true)) => self.reply(connection, status::NOT_SUPPORTED, &[]),
+            Some((State::Locked, number, false)) => {
                 let then = Then::Checkpoint;
                 self.waiters.push(Waiter { connection, pid, scope: Scope::Process, number, then });
             }

@@ -103,6 +103,8 @@ requests! {
     28 Consent { }
     /// Reply: as for a snapshot; and the same again, unasked, whenever it has changed.
     29 Subscribe { device }
+    /// The process has managed memory from now on, which no checkpoint moves.
+    30 Manage { }
 }
 
 /// A copy to the device.

@@ -55,6 +55,8 @@ pub(crate) struct Process {
     /// How much it ever submitted.
     pub(crate) submitted: u64,
     pub(crate) state: State,
+    /// It has managed memory.
+    pub(crate) manages: bool,
     /// Whether the process has a thread that takes part in checkpoints, and where that waits to be asked.
     pub(crate) takes_part: bool,
     pub(crate) consent: Option<u64>,
@@ -75,6 +77,7 @@ impl Process {
             events: HashMap::new(),
             submitted: 0,
             state: State::Running,
+            manages: false,
             takes_part: false,
             consent: None,
             pending: None,

@@ -38,6 +38,10 @@ impl World {
                 let status = self.allocate(pid, device as usize, address, bytes);
                 self.reply(connection, status, &[]);
             }
+            Request::Manage {} => {
+                process.manages = true;
+                self.reply(connection, status::SUCCESS, &[]);
+            }
             Request::Free { address } => {
                 let freed = process.allocations.remove(&address);
                 if let Some((device, bytes)) = freed {

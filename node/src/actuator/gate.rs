@@ -16,6 +16,14 @@ impl LaunchGate for Launches {
         Launches::shut(self, process, gate)
     }
 
+    fn let_run(&mut self, process: Process) {
+        Launches::let_run(self, process);
+    }
+
+    fn pass(&mut self, process: Process) -> io::Result<()> {
+        Launches::pass(self, process)
+    }
+
     fn open(&mut self, process: Process) -> io::Result<()> {
         Launches::open(self, process)
     }

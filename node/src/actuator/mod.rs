@@ -16,9 +16,14 @@ mod place;
 mod shell;
 #[cfg(test)]
 mod stories;
+mod swapper;
+mod swapping;
+mod told;
 
 pub use hands::Done;
 pub use shell::is_under_a_shell;
+pub use swapper::Moved;
+pub(crate) use swapper::{Swapper, What};
 
 use crate::facts::Teller;
 use crate::run::Connect;
@@ -29,7 +34,9 @@ use sched::task::Gate;
 use sched::{Action, ContainerId, Fact, GpuId, Outcome, Process, RequestId, Task};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use swapping::Away;
+use wire::swap::SwappedLine;
 
 /// Holds a process at its next launch or allocation, before it reaches the GPU.
 pub trait LaunchGate: Send {
@@ -37,12 +44,16 @@ pub trait LaunchGate: Send {
     fn covers(&self, process: Process) -> bool;
     /// From the return of this call on, the process stops at its next launch (or allocation).
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
+    /// Lets the process make the allocation it stands at; the gate stays shut.
+    fn pass(&mut self, process: Process) -> io::Result<()>;
+    /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
+    fn let_run(&mut self, process: Process);
     /// Lets the process through, and lets it run if it stands at the gate.
     fn open(&mut self, process: Process) -> io::Result<()>;
 }
 
 /// What came of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// For the scheduler.
     Fact(Fact),
@@ -50,6 +61,8 @@ pub(crate) enum Happened {
     Frozen(ContainerId),
     /// For people: a container was thawed.
     Thawed(ContainerId),
+    /// For people: a container cannot be swapped out, and why.
+    Unswappable(ContainerId, String),
 }
 
 /// Everything that is or could be held.
@@ -64,6 +77,13 @@ pub(crate) struct Actuator {
     pub(crate) guarded: bool,
     places: BTreeMap<ContainerId, Place>,
     homes: HashMap<Process, ContainerId>,
+    /// None where nothing can be swapped.
+    pub(crate) swapper: Option<Swapper>,
+    /// Whose memory is out, or on its way.
+    away: BTreeMap<Process, Away>,
+    /// What an earlier agent left out, as long as nothing else is known of it.
+    left: Vec<SwappedLine>,
+    run_dir: PathBuf,
     /// Who does not stay at its gate.
     distrusted: HashSet<Process>,
     orders: u64,
@@ -88,6 +108,10 @@ impl Actuator {
             guarded: false,
             places: BTreeMap::new(),
             homes: HashMap::new(),
+            swapper: None,
+            away: BTreeMap::new(),
+            left: Vec::new(),
+            run_dir: run_dir.to_owned(),
             distrusted: HashSet::new(),
             orders: 0,
         })
@@ -95,12 +119,12 @@ impl Actuator {
 
     /// Whether anything is held, or about to be: then the guard's patience counts.
     pub(crate) fn holds_anything(&self) -> bool {
-        self.places.values().any(Place::holds_anything)
+        self.places.values().any(Place::holds_anything) || self.has_somebody_out()
     }
 
     /// Whether anything of a container is held.
     pub(crate) fn holds(&self, container: ContainerId) -> bool {
-        self.places.get(&container).is_some_and(Place::holds_anything)
+        self.places.get(&container).is_some_and(Place::holds_anything) || self.has_swapped(container)
     }
 
     /// Whether we froze a container.
@@ -126,6 +150,7 @@ impl Actuator {
     /// A process exited.
     pub(crate) fn part(&mut self, process: Process) -> Vec<Happened> {
         self.distrusted.remove(&process);
+        self.forget_the_away(process);
         let Some(container) = self.homes.remove(&process) else { return Vec::new() };
         let Some(place) = self.places.get_mut(&container) else { return Vec::new() };
         place.members.retain(|(member, _), _| *member != process);
@@ -146,16 +171,30 @@ impl Actuator {
         let known = task.container.filter(|container| {
             self.places.get(container).is_some_and(|place| place.members.contains_key(&key))
         });
-        let (request, gate) = match action {
-            Action::Hold { request, gate, .. } => (request, Some(gate)),
-            Action::Release { request, .. } => (request, None),
-        };
-        match (known, gate) {
+        match (action, known) {
             // A process that has left cannot be held or let go.
-            (None, _) => vec![answer(request, Outcome::Failed)],
-            (Some(container), Some(gate)) => self.hold(request, container, key, gate),
-            (Some(container), None) => self.release(request, container, key),
+            (
+                Action::Hold { request, .. }
+                | Action::Release { request, .. }
+                | Action::Pass { request, .. }
+                | Action::SwapOut { request, .. }
+                | Action::SwapIn { request, .. },
+                None,
+            ) => vec![answer(request, Outcome::Failed)],
+            (Action::Hold { request, gate, .. }, Some(container)) => self.hold(request, container, key, gate),
+            (Action::Release { request, .. }, Some(container)) => self.release(request, container, key),
+            (Action::Pass { .. }, Some(_)) => self.pass(key.0),
+            (Action::SwapOut { request, .. }, Some(container)) => self.swap_out(request, container, key.0),
+            (Action::SwapIn { request, .. }, Some(_)) => self.swap_in(request, key),
         }
+    }
+
+    /// One that cannot be resumed says so when it is looked at again: it still stands.
+    fn pass(&mut self, process: Process) -> Vec<Happened> {
+        if let Some(Err(error)) = self.gate.as_mut().map(|gate| gate.pass(process)) {
+            eprintln!("warning: could not let process {} allocate: {error}", process.pid);
+        }
+        Vec::new()
     }
 
     fn hold(
@@ -173,15 +212,13 @@ impl Actuator {
             return failed;
         }
         let held_as = place.members.get(&key).copied().flatten();
-        let way = match held_as {
-            Some(Way::Gate(_)) => Way::Gate(gate),
-            Some(Way::Both(_)) => Way::Both(gate),
-            None if covered && self.distrusted.contains(&key.0) => Way::Both(gate),
-            None if covered => Way::Gate(gate),
-            Some(Way::Freeze(_)) | None => Way::Freeze(gate),
-        };
+        let distrusted = self.distrusted.contains(&key.0);
+        let mut way = Way::to_hold(held_as, gate, covered, distrusted);
         if way.freezes() && !place.finds_its_freezer(key.0) {
-            return failed;
+            if !covered {
+                return failed;
+            }
+            way = Way::Gate(gate);
         }
         place.members.insert(key, Some(way));
         if !self.write_down() {
@@ -225,6 +262,7 @@ impl Actuator {
         let mut swapped = false;
         for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
             let other = match *way {
+                Some(Way::Freeze(Gate::Anywhere)) if to_gate => Way::Both(Gate::Anywhere),
                 Some(Way::Freeze(gate)) if to_gate => Way::Gate(gate),
                 Some(Way::Gate(gate)) if !to_gate => Way::Freeze(gate),
                 _ => continue,
@@ -284,7 +322,7 @@ impl Actuator {
         let way = place.members.get(&key).copied().flatten();
         place.members.insert(key, None);
         match way {
-            Some(Way::Freeze(_)) => Ok(()),
+            Some(Way::Freeze(_) | Way::Out) => Ok(()),
             // In doubt, it is opened.
             Some(Way::Gate(_) | Way::Both(_)) | None => self.set_process_gate(container, key.0),
         }
@@ -374,65 +412,11 @@ impl Actuator {
         happened
     }
 
-    /// Docker says that a container is paused. Whether somebody else did that: then it is not ours to touch.
-    pub(crate) fn paused(&mut self, container: ContainerId) -> bool {
-        let Some(place) = self.places.get_mut(&container) else { return true };
-        if place.pauses_awaited > 0 {
-            place.pauses_awaited -= 1;
-            return false;
-        }
-        if place.through_docker {
-            return false;
-        }
-        place.theirs = true;
-        self.write_down();
-        true
-    }
-
-    /// Docker says that a container is not paused. One that somebody let go is left alone.
-    pub(crate) fn resumed(&mut self, container: ContainerId) -> Vec<Happened> {
-        let Some(place) = self.places.get_mut(&container) else { return Vec::new() };
-        if place.unpauses_awaited > 0 {
-            place.unpauses_awaited -= 1;
-            return Vec::new();
-        }
-        let ours_was_undone = place.through_docker && place.frozen;
-        if !place.theirs && !ours_was_undone {
-            return Vec::new();
-        }
-        place.hands_off |= ours_was_undone;
-        place.theirs = false;
-        place.through_docker = false;
-        // Docker thawed it. An order of ours may have crossed that, so it is thawed once more: in doubt, it runs.
-        place.frozen = place.freezer.is_some();
-        self.let_go(|number, _| number == container)
-    }
-
-    /// A container was started anew: whoever paused it or let it go meant its life before.
-    pub(crate) fn started(&mut self, container: ContainerId) {
-        if let Some(place) = self.places.get_mut(&container) {
-            (place.theirs, place.hands_off) = (false, false);
-        }
-    }
-
-    /// A container was removed, and its cgroup with it.
-    pub(crate) fn forget(&mut self, container: ContainerId) {
-        self.places.remove(&container);
-        self.homes.retain(|_, home| *home != container);
-        self.write_down();
-    }
-
-    /// Docker's events begin anew: what was awaited before will not come.
-    pub(crate) fn docker_is_back(&mut self) {
-        for place in self.places.values_mut() {
-            (place.pauses_awaited, place.unpauses_awaited) = (0, 0);
-        }
-    }
-
     /// Lets go whom somebody names, and leaves them alone until they have no task any more.
     pub(crate) fn leave_alone(&mut self, chosen: impl Fn(ContainerId) -> bool) -> Vec<Happened> {
         for (number, place) in &mut self.places {
-            place.hands_off |= chosen(*number) && place.holds_anything();
+            let away = self.away.values().any(|away| away.container == *number);
+            place.hands_off |= chosen(*number) && (away || place.holds_anything());
         }
         self.let_go(|number, _| chosen(number))
     }
@@ -443,7 +427,8 @@ impl Actuator {
         let numbers: Vec<ContainerId> = self.places.keys().copied().collect();
         for container in numbers {
             let Some(place) = self.places.get(&container) else { continue };
-            let held = place.members.iter().filter(|(key, way)| way.is_some() && chosen(container, key.1));
+            let is_held = |way: &Option<Way>| way.is_some_and(|way| way != Way::Out);
+            let held = place.members.iter().filter(|(key, way)| is_held(way) && chosen(container, key.1));
             let held: Vec<(Process, GpuId)> = held.map(|(key, _)| *key).collect();
             for (process, gpu) in held {
                 if let Err(error) = self.free(container, (process, gpu)) {

@@ -14,11 +14,35 @@ pub(super) enum Way {
     Gate(Gate),
     /// By freezing its container, because its launches are not seen. It could be held at that gate.
     Freeze(Gate),
-    /// Both: it has been resumed at its gate by others, and the gate alone does not keep it.
+    /// Both: it has been resumed at its gate by others, and the gate alone does not keep it; or it is to stop wherever it is.
     Both(Gate),
+    /// Its memory is swapped out: it waits inside the driver.
+    Out,
 }
 
 impl Way {
+    /// How a task is to be held that is held so now, if at all. At its gate, if that is seen and keeps it; one that must stop wherever it
+    /// is stops there, and goes on to its gate when that is enough.
+    pub(super) fn to_hold(held_as: Option<Way>, gate: Gate, covered: bool, distrusted: bool) -> Way {
+        let for_want_of_room =
+            matches!(held_as, Some(Way::Both(Gate::Anywhere) | Way::Freeze(Gate::Anywhere)));
+        match held_as {
+            _ if gate == Gate::Anywhere => {
+                if covered {
+                    Way::Both(gate)
+                } else {
+                    Way::Freeze(gate)
+                }
+            }
+            Some(Way::Gate(_)) => Way::Gate(gate),
+            Some(Way::Both(_)) if !for_want_of_room => Way::Both(gate),
+            Some(Way::Freeze(_)) if !for_want_of_room => Way::Freeze(gate),
+            _ if covered && distrusted => Way::Both(gate),
+            _ if covered => Way::Gate(gate),
+            _ => Way::Freeze(gate),
+        }
+    }
+
     pub(super) fn freezes(self) -> bool {
         matches!(self, Way::Freeze(_) | Way::Both(_))
     }
@@ -27,7 +51,7 @@ impl Way {
     pub(super) fn gate(self) -> Option<Gate> {
         match self {
             Way::Gate(gate) | Way::Both(gate) => Some(gate),
-            Way::Freeze(_) => None,
+            Way::Freeze(_) | Way::Out => None,
         }
     }
 }
@@ -60,6 +84,8 @@ pub(super) struct Place {
     pub(super) unpauses_awaited: u32,
     /// A person let it go: it is not held again while it has a task.
     pub(super) hands_off: bool,
+    /// The driver cannot swap it out, and people were told.
+    pub(super) unswappable: bool,
 }
 
 impl Place {
@@ -76,6 +102,7 @@ impl Place {
             pauses_awaited: 0,
             unpauses_awaited: 0,
             hands_off: false,
+            unswappable: false,
         }
     }
 
@@ -98,7 +125,8 @@ impl Place {
     }
 
     pub(super) fn holds_anything(&self) -> bool {
-        self.frozen || self.asked.is_some() || self.members.values().any(Option::is_some)
+        let is_held = |way: &Option<Way>| way.is_some_and(|way| way != Way::Out);
+        self.frozen || self.asked.is_some() || self.members.values().any(is_held)
     }
 
     /// Nobody is in it and nothing is to be done: it can be forgotten.
@@ -110,7 +138,7 @@ impl Place {
     pub(super) fn gate_of(&self, process: Process) -> Option<Gate> {
         let own = self.members.iter().filter(|((member, _), _)| *member == process);
         let gates: Vec<Gate> = own.filter_map(|(_, way)| way.and_then(Way::gate)).collect();
-        let strictest = gates.iter().find(|gate| **gate == Gate::Allocations).or(gates.first());
+        let strictest = gates.iter().find(|gate| **gate != Gate::Launches).or(gates.first());
         strictest.copied()
     }
 
@@ -155,7 +183,7 @@ impl Place {
                     happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
                 }
                 Some(Way::Both(gate)) => *way = Some(Way::Gate(gate)),
-                Some(Way::Gate(_)) | None => {}
+                Some(Way::Gate(_) | Way::Out) | None => {}
             }
         }
         happened

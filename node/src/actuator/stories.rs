@@ -183,7 +183,7 @@ fn everything_is_let_go_at_once_and_whom_a_person_names_is_left_alone() {
     scene.holds(&one);
     scene.waits();
     assert_eq!(scene.actuator.let_go(|_, gpu| gpu == GpuId(7)), []);
-    assert_eq!(scene.actuator.let_go(|_, _| true), [let_go]);
+    assert_eq!(scene.actuator.let_go(|_, _| true), std::slice::from_ref(&let_go));
     scene.waits();
     assert!(!scene.stands());
     scene.holds(&one);

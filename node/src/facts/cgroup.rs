@@ -15,8 +15,15 @@ const ID_DIGITS: usize = 64;
 const LABEL_BYTES_MAX: usize = 256;
 
 /// Labels that a plain cgroup can have.
-const LABELS: [&str; 6] =
-    [labels::DEADLINE, labels::TASK, labels::EXPECT, labels::GPU_MEMORY, labels::HOLD_MAX, labels::MANAGE];
+const LABELS: [&str; 7] = [
+    labels::DEADLINE,
+    labels::TASK,
+    labels::EXPECT,
+    labels::GPU_MEMORY,
+    labels::HOLD_MAX,
+    labels::SWAP,
+    labels::MANAGE,
+];
 
 /// Where a process runs. `text` is its `/proc/<pid>/cgroup`.
 pub fn home(text: &str) -> Home {

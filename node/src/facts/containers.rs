@@ -112,7 +112,7 @@ async fn tell_listed(teller: &Teller, container: ContainerSummary) {
     if ended && labels.contains_key(SWARM_TASK) {
         return;
     }
-    teller.tell_soon(Told::Container(id.clone(), name, labels)).await;
+    teller.tell_soon(Told::Container(id.clone(), name, labels, container.image)).await;
     let paused = container.state == Some(ContainerSummaryStateEnum::PAUSED);
     teller.tell_soon(if paused { Told::Paused(id) } else { Told::Resumed(id) }).await;
 }
@@ -123,7 +123,7 @@ async fn inspect(docker: &Docker, teller: &Teller, id: &str) {
     let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
     let config = found.config.unwrap_or_default();
     let labels = config.labels.unwrap_or_default();
-    teller.tell_soon(Told::Container(id.to_owned(), name, labels.into_iter().collect())).await;
+    teller.tell_soon(Told::Container(id.to_owned(), name, labels.into_iter().collect(), config.image)).await;
     if let Some(tolerated) = config.healthcheck.as_ref().and_then(tolerated) {
         teller.tell_soon(Told::Health(id.to_owned(), tolerated)).await;
     }
@@ -153,10 +153,11 @@ async fn tell(teller: &Teller, event: EventMessage) {
     let Some(id) = actor.id else { return };
     let mut attributes: Labels = actor.attributes.unwrap_or_default().into_iter().collect();
     let name = attributes.remove("name").unwrap_or_else(|| id.clone());
+    let image = attributes.remove("image");
     let told = match event.action.as_deref().unwrap_or_default() {
-        "create" | "rename" => Told::Container(id, name, attributes),
+        "create" | "rename" => Told::Container(id, name, attributes, image),
         "start" => {
-            teller.tell_soon(Told::Container(id.clone(), name, attributes)).await;
+            teller.tell_soon(Told::Container(id.clone(), name, attributes, image)).await;
             Told::Started(id)
         }
         "pause" => Told::Paused(id),

@@ -52,8 +52,8 @@ pub struct Found {
 pub enum Told {
     /// Docker answers, or does no more.
     Docker(bool),
-    /// A container exists: its id, name and labels.
-    Container(String, String, Labels),
+    /// A container exists: its id, name, labels, and the image it was made from.
+    Container(String, String, Labels, Option<String>),
     /// A container was removed.
     ContainerGone(String),
     /// These are all the containers there are.
@@ -88,6 +88,8 @@ pub enum Told {
     Core(Process, GpuId, u16),
     /// What came of freezing or thawing a container.
     Done(crate::actuator::Done),
+    /// What came of moving a process's GPU memory.
+    Moved(crate::actuator::Moved),
     /// A guard watches, or does no more.
     Guard(bool),
     /// The guard let everything go: we had been silent too long.

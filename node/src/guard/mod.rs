@@ -93,13 +93,11 @@ impl Guard {
         self.renewed = None;
     }
 
-    /// Ends the guard, which lets go what is still held.
-    pub(crate) fn stop(mut self) {
+    /// Ends the guard, which lets go what is still held. It is not waited for where it has memory to bring back.
+    pub(crate) fn stop(mut self, something_is_out: bool) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(link) = self.shared.link().take() {
-            let _ = link.shutdown(Shutdown::Both);
-        }
-        if let Some(thread) = self.thread.take() {
+        self.shared.close();
+        if let Some(thread) = self.thread.take().filter(|_| !something_is_out) {
             let _ = thread.join();
         }
     }
@@ -108,6 +106,13 @@ impl Guard {
 impl Shared {
     fn link(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the guard that it is not needed any more.
+    fn close(&self) {
+        if let Some(link) = self.link().take() {
+            let _ = link.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -143,7 +148,10 @@ fn live(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) -> 
     let mut heard = last_opened(ours.try_clone()?);
     *shared.link() = Some(ours);
     let mut byte = [0];
-    while let Ok(1) = heard.read(&mut byte) {
+    // Who stopped us as the guard was started found nothing to close.
+    while !shared.stop.load(Ordering::Relaxed)
+        && let Ok(1) = heard.read(&mut byte)
+    {
         let told = match byte[0] {
             WATCHING => Told::Guard(true),
             _ => Told::LetGo,
@@ -152,6 +160,7 @@ fn live(spawn: &Spawn, teller: &Teller, shared: &Shared, tables: &[OwnedFd]) -> 
             break;
         }
     }
+    shared.close();
     child.wait().map(drop)
 }
 

@@ -3,6 +3,8 @@
 use super::gates::{self, Gates};
 use super::{HOLDING, LET_GO, PATIENCE, WATCHING, release};
 use crate::run::Connect;
+use crate::swap::Spawn;
+use crate::swap::returning::Returning;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,24 +13,36 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often what is held is let go again, for as long as the agent is silent: it may be half alive, and hold more.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// How often letting go is tried after the agent's death before what cannot be let go is left as it is.
 const SWEEPS_MAX: u32 = 50;
 
-/// Guards until the agent is dead and everything it held is let go. The link is standard input.
-pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
+/// How often it is looked whether there is room for what is swapped out.
+const RETURN_EVERY: Duration = Duration::from_millis(500);
+/// How long an agent may be silent before what it swapped out is brought back. It lasts longer than a hold anyway, and an agent that
+/// wakes must look after it.
+const HUNG_MAX: Duration = Duration::from_secs(5);
+
+/// Guards until the agent is dead, everything it held is let go, and what it swapped out is back. The link is standard input.
+pub fn run(run_dir: &Path, connect: &Connect, helper: Spawn) -> io::Result<()> {
     outlive_the_agent()?;
-    let _alone = alone(run_dir)?;
+    let lock = alone(run_dir)?;
+    let mut returning = Returning::new(run_dir, helper);
     let link = io::stdin().as_fd().try_clone_to_owned()?;
     let mut link = UnixStream::from(link);
     let mut gates = gates::receive(&link)?;
     link.write_all(&[WATCHING])?;
     let mut patience = None;
+    let mut heard = Instant::now();
     loop {
-        match hear(&mut link, patience)? {
+        let news = hear(&mut link, patience)?;
+        if matches!(news, Heard::Byte(_)) {
+            heard = Instant::now();
+        }
+        match news {
             Heard::Byte(HOLDING) => patience = Some(PATIENCE),
             Heard::Byte(_) => patience = None,
             Heard::Silence => {
@@ -42,9 +56,15 @@ pub fn run(run_dir: &Path, connect: &Connect) -> io::Result<()> {
                 }
                 gates.iter_mut().for_each(Gates::open_all);
                 release::everything(run_dir, connect, None);
+                if heard.elapsed() > HUNG_MAX {
+                    let _ = returning.round(None);
+                }
                 patience = Some(SWEEP_EVERY);
             }
-            Heard::End => return clear(run_dir, connect, gates),
+            Heard::End => {
+                clear(run_dir, connect, gates)?;
+                return bring_back(returning, &lock);
+            }
         }
     }
 }
@@ -98,6 +118,21 @@ fn clear(run_dir: &Path, connect: &Connect, mut gates: Option<Gates>) -> io::Res
         std::thread::sleep(SWEEP_EVERY);
     }
     // The file stays, for whoever comes next.
+    Ok(())
+}
+
+/// What the agent swapped out comes back one by one, as memory allows: until all of it is back, or another agent's guard has the lock.
+/// That agent then looks after it.
+fn bring_back(mut returning: Returning, lock: &File) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    while !returning.is_over() {
+        returning.round(None)?;
+        flock(lock, FlockOperation::Unlock)?;
+        std::thread::sleep(RETURN_EVERY);
+        if flock(lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+    }
     Ok(())
 }
 

@@ -22,7 +22,13 @@ pub(super) fn action(action: &Action) -> ActionLine {
         Action::Hold { request, task, gate: Gate::Allocations, because } => {
             (request, task, "hold at allocations", because)
         }
+        Action::Hold { request, task, gate: Gate::Anywhere, because } => {
+            (request, task, "hold at once", because)
+        }
         Action::Release { request, task, because } => (request, task, "release", because),
+        Action::Pass { request, task, because } => (request, task, "pass", because),
+        Action::SwapOut { request, task, because } => (request, task, "swap out", because),
+        Action::SwapIn { request, task, because } => (request, task, "swap in", because),
     };
     ActionLine { request: request.0, task: task.0, action: what.to_owned(), because: because.words(name) }
 }
@@ -62,6 +68,10 @@ pub(super) fn fact(fact: &Fact) -> FactLine {
         Fact::Stopped { process, gpu } => FactLine::Stopped { process: pair(process), gpu: gpu.0 },
         Fact::Resumed { process, gpu } => FactLine::Resumed { process: pair(process), gpu: gpu.0 },
         Fact::LetGo { process, gpu } => FactLine::LetGo { process: pair(process), gpu: gpu.0 },
+        Fact::SwappedOut { process, gpu, bytes } => {
+            FactLine::SwappedOut { process: pair(process), gpu: gpu.0, bytes }
+        }
+        Fact::SwappedIn { process, gpu } => FactLine::SwappedIn { process: pair(process), gpu: gpu.0 },
         Fact::Gpu { gpu, reading } => FactLine::Gpu {
             gpu: gpu.0,
             core_permille: reading.core_permille,
@@ -86,6 +96,7 @@ fn terms_line(terms: &Terms) -> TermsLine {
         expect_us: terms.expect.map(Span::as_micros),
         memory_bytes: terms.memory,
         hold_max_us: terms.hold_max.map(Span::as_micros),
+        swap: terms.swap,
         managed: terms.managed,
     }
 }
@@ -97,6 +108,7 @@ fn terms_of(line: &TermsLine) -> Terms {
         expect: line.expect_us.map(Span::from_micros),
         memory: line.memory_bytes,
         hold_max: line.hold_max_us.map(Span::from_micros),
+        swap: line.swap,
         managed: line.managed,
     }
 }
@@ -141,6 +153,12 @@ pub(super) fn read(line: &FactLine) -> Fact {
         FactLine::Stopped { process: pair, gpu } => Fact::Stopped { process: process(pair), gpu: GpuId(gpu) },
         FactLine::Resumed { process: pair, gpu } => Fact::Resumed { process: process(pair), gpu: GpuId(gpu) },
         FactLine::LetGo { process: pair, gpu } => Fact::LetGo { process: process(pair), gpu: GpuId(gpu) },
+        FactLine::SwappedOut { process: pair, gpu, bytes } => {
+            Fact::SwappedOut { process: process(pair), gpu: GpuId(gpu), bytes }
+        }
+        FactLine::SwappedIn { process: pair, gpu } => {
+            Fact::SwappedIn { process: process(pair), gpu: GpuId(gpu) }
+        }
         FactLine::Gpu { gpu, core_permille, memory_used, memory_total } => {
             Fact::Gpu { gpu: GpuId(gpu), reading: Reading { core_permille, memory_used, memory_total } }
         }

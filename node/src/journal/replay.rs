@@ -1,7 +1,7 @@
 //! A recording once more: its facts to the scheduler, its decisions at their moments, and the actions compared.
 
 use super::{SUFFIX, lines, part_of};
-use sched::{GpuId, Instant, Scheduler, Settings, Span};
+use sched::{GpuId, Instant, Scheduler, Span};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -170,14 +170,14 @@ impl Replayer {
 }
 
 fn with_burst_gap(burst_gap: Span) -> Scheduler {
-    let settings = Settings { burst_gap, ..Settings::default() };
-    Scheduler::new(settings, Box::new(sched::policy::None))
+    Scheduler::new(crate::settings::with_burst_gap(burst_gap), Box::new(sched::policy::None))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::journal::Journal;
+    use sched::Settings;
     use sched::{Action, ContainerId, Deadline, Fact, Mode, Outcome, Process, RequestId, Terms};
 
     fn terms(deadline_s: i64) -> Terms {
@@ -188,7 +188,8 @@ mod tests {
     /// Two tasks under `earliest-deadline`, recorded as the owner records: the second is held, then released.
     fn record(folder: &Path) {
         let mut journal = Journal::start(folder, "20261115T114726", Span::ZERO).unwrap();
-        let mut scheduler = Scheduler::new(Settings::default(), Box::new(sched::policy::None));
+        let mut scheduler =
+            Scheduler::new(crate::settings::with_burst_gap(Span::ZERO), Box::new(sched::policy::None));
         let at = |ms: u64| Instant::from_micros(ms * 1000);
         scheduler.set_every_policy(at(0), sched::policy::by_name("earliest-deadline").unwrap());
         journal.policy(at(0), None, "earliest-deadline");

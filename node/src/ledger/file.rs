@@ -1,10 +1,11 @@
 //! The ledger's file: `SQLite`, and what to do when it does not work.
 
-use super::{Query, Row};
+use super::{Counting, Query, Row};
 use crate::clock;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wire::agent::HistoryLine;
 
 /// The layout this version writes. A file of a later layout is set aside, never rewritten.
 const VERSION: i64 = 1;
@@ -69,6 +70,17 @@ impl File {
     pub fn find(&mut self, query: &Query) -> Vec<Row> {
         match select(&self.connection, query) {
             Ok(rows) => rows,
+            Err(error) => {
+                self.connection = start_over(&self.path, &error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Counts tasks, by stretches of time, the earliest first.
+    pub fn count(&mut self, query: &Counting) -> Vec<HistoryLine> {
+        match group(&self.connection, query) {
+            Ok(lines) => lines,
             Err(error) => {
                 self.connection = start_over(&self.path, &error);
                 Vec::new()
@@ -210,6 +222,29 @@ fn select(connection: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> 
     Ok(rows)
 }
 
+fn group(connection: &Connection, query: &Counting) -> rusqlite::Result<Vec<HistoryLine>> {
+    let container = match &query.container {
+        Some(wanted) => match container_id(connection, wanted)? {
+            Some(id) => Some(id),
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT (end_us - ?1) / ?2, SUM(end_us - start_us <= deadline_us), SUM(end_us - start_us > deadline_us)
+         FROM tasks WHERE end_us >= ?1 AND deadline_us IS NOT NULL AND (?3 IS NULL OR container = ?3) GROUP BY 1 ORDER BY 1",
+    )?;
+    let found = statement.query_map(params![query.since_us, query.part_us, container], |row| {
+        let (part, hits, misses): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(HistoryLine {
+            time: clock::rfc3339(query.since_us + part * query.part_us),
+            hits: hits.cast_unsigned(),
+            misses: misses.cast_unsigned(),
+        })
+    })?;
+    found.collect()
+}
+
 /// The container that a name, an id or the start of an id means; of several with one name, the latest. As for Docker, a name comes
 /// before the start of an id: `cafe` may be both.
 fn container_id(connection: &Connection, wanted: &str) -> rusqlite::Result<Option<String>> {
@@ -278,6 +313,24 @@ mod tests {
             assert_eq!(file.find(&query), [row("a", now)], "{wanted}");
         }
         assert!(file.find(&Query { container: Some("c".to_owned()), ..all() }).is_empty());
+    }
+
+    #[test]
+    fn hits_and_misses_are_counted_by_stretches_of_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::open(folder.path().join("ledger.db"), KEEP);
+        let late = |end_us| Row { start_us: end_us - 9, ..row("a", end_us) };
+        let free = Row { deadline_us: None, ..row("a", 1005) };
+        file.write(&[row("a", 999), row("a", 1000), late(1009), row("b", 1010), row("b", 1039), free]);
+        let mut count = |container: Option<&str>| {
+            let container = container.map(str::to_owned);
+            let lines = file.count(&Counting { since_us: 1000, part_us: 10, container });
+            lines.into_iter().map(|line| (line.time, line.hits, line.misses)).collect::<Vec<_>>()
+        };
+        let at = |us| clock::rfc3339(us);
+        assert_eq!(count(None), [(at(1000), 1, 1), (at(1010), 1, 0), (at(1030), 1, 0)]);
+        assert_eq!(count(Some("a")), [(at(1000), 1, 1)]);
+        assert!(count(Some("c")).is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use wire::agent::HistoryLine;
 
 /// How many finished tasks may wait to be written. Beyond that they are lost, and that is said.
 const QUEUED_MAX: usize = 16_384;
@@ -32,8 +33,20 @@ pub struct Query {
     pub limit: usize,
 }
 
+/// Which tasks to count.
+#[derive(Clone, Debug, Default)]
+pub struct Counting {
+    /// Those that ended since, in microseconds since 1970.
+    pub since_us: i64,
+    /// How long the stretches are that are counted apart.
+    pub part_us: i64,
+    /// Only those of the container of this name, id or start of an id.
+    pub container: Option<String>,
+}
+
 enum Message {
     Keep(Row),
+    Count(Counting, oneshot::Sender<Vec<HistoryLine>>),
     Find(Query, oneshot::Sender<Vec<Row>>),
     Retention(Retention),
     Stop,
@@ -71,6 +84,15 @@ impl Ledger {
         answer.await.unwrap_or_default()
     }
 
+    /// Counts tasks that had a deadline, by stretches of time; those without any are left out.
+    pub async fn count(&self, query: Counting) -> Vec<HistoryLine> {
+        let (to, answer) = oneshot::channel();
+        if self.0.try_send(Message::Count(query, to)).is_err() {
+            return Vec::new();
+        }
+        answer.await.unwrap_or_default()
+    }
+
     /// Changes how much is kept.
     pub(crate) fn retain(&self, retention: Retention) {
         let _ = self.0.try_send(Message::Retention(retention));
@@ -97,6 +119,11 @@ fn write(mut file: File, messages: &Receiver<Message>) {
                     file.write(&rows);
                     rows.clear();
                     let _ = to.send(file.find(&query));
+                }
+                Message::Count(query, to) => {
+                    file.write(&rows);
+                    rows.clear();
+                    let _ = to.send(file.count(&query));
                 }
                 Message::Retention(retention) => file.retention = retention,
                 Message::Stop => stop = true,

@@ -10,6 +10,7 @@ mod fifo;
 mod least_slack;
 pub mod memory;
 mod none;
+pub mod swap;
 mod turns;
 
 pub use earliest_deadline::EarliestDeadline;
@@ -91,6 +92,8 @@ pub struct Candidate<'a> {
     pub served: Span,
     /// It needs the GPU's core now.
     pub contends: bool,
+    /// Its GPU memory may be swapped out.
+    pub swappable: bool,
 }
 
 impl Scene<'_> {

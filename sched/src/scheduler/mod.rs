@@ -8,6 +8,7 @@ mod roles;
 mod settings;
 #[cfg(test)]
 mod stories;
+mod swapping;
 mod verdict;
 
 pub use roles::Role;
@@ -96,14 +97,14 @@ impl Scheduler {
 
     /// Lets time pass, and decides what must be done now.
     pub fn decide(&mut self, now: Instant) -> (Vec<Event>, Vec<Action>) {
-        let events = self.tracker.advance(now);
+        let mut events = self.tracker.advance(now);
         let mut gpus = self.tracker.take_changed();
         gpus.extend(self.wakes.iter().filter(|(_, wake)| **wake <= now).map(|(gpu, _)| *gpu));
         let mut actions = Vec::new();
         for gpu in gpus {
             self.wakes.remove(&gpu);
             self.deciding = Some(gpu);
-            if let Some(wake) = self.decide_gpu(now, gpu, &mut actions) {
+            if let Some(wake) = self.decide_gpu(now, gpu, &mut events, &mut actions) {
                 self.wakes.insert(gpu, wake);
             }
         }
@@ -116,9 +117,17 @@ impl Scheduler {
         self.wakes.values().copied().chain(self.tracker.next_moment()).min()
     }
 
-    fn decide_gpu(&mut self, now: Instant, gpu: GpuId, actions: &mut Vec<Action>) -> Option<Instant> {
+    fn decide_gpu(
+        &mut self,
+        now: Instant,
+        gpu: GpuId,
+        events: &mut Vec<Event>,
+        actions: &mut Vec<Action>,
+    ) -> Option<Instant> {
         let mut verdicts = Verdicts::of(self, now, gpu);
-        let ours = self.tracker.tasks_on(gpu).filter(|task| !self.is_paused(task));
+        let out = core::mem::take(&mut verdicts.out);
+        let leaves = |task: &Task| task.is_away() || out.iter().any(|(id, _)| *id == task.id);
+        let ours = self.tracker.tasks_on(gpu).filter(|task| !self.is_paused(task) && !leaves(task));
         let changes: Vec<(TaskId, Want)> = ours
             .filter_map(|task| {
                 let want = verdicts.want(self, now, task);
@@ -126,13 +135,24 @@ impl Scheduler {
                 self.changes(now, task, &want).then_some((task.id, want))
             })
             .collect();
-        verdicts.admitted.iter().for_each(|id| self.tracker.admit(*id));
         let asked_before = self.requests;
+        self.swap_out(now, &out, actions);
+        self.let_in_or_back(now, &verdicts.admitted, actions);
+        verdicts.wake_at(self.ask_again(now, gpu, actions));
+        for (task, because) in core::mem::take(&mut verdicts.passed) {
+            self.tracker.pass(now, task, because, events);
+            actions.push(Action::Pass { request: self.next_request(), task, because });
+        }
         actions.extend(changes.into_iter().filter_map(|(id, want)| self.apply(now, id, want)));
         if self.requests > asked_before {
             verdicts.wake_at(Some(now + self.settings.answer_max));
         }
         verdicts.wake
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId(self.requests)
     }
 
     /// Whether anything must be noted or done for a task to do as it should.
@@ -169,8 +189,7 @@ impl Scheduler {
         if settled {
             return None;
         }
-        self.requests += 1;
-        let request = RequestId(self.requests);
+        let request = self.next_request();
         let ask = Ask { request, at: now };
         Some(match want {
             Want::Wait(gate, because) => {

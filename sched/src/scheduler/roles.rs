@@ -22,7 +22,8 @@ impl Scheduler {
     /// What each process on a GPU is to the others. Only processes that may be held have a role.
     pub fn roles(&self, now: Instant, gpu: GpuId) -> Vec<(Process, Role)> {
         let policy = self.policies.get(&gpu).unwrap_or(&self.policy);
-        let candidates = candidates(self, now, gpu);
+        let mut candidates = candidates(self, now, gpu);
+        candidates.retain(|candidate| !candidate.task.is_away());
         let urgent: Vec<bool> =
             candidates.iter().map(|candidate| policy.is_urgent(now, &self.settings, candidate)).collect();
         let roles = candidates.iter().zip(urgent).map(|(candidate, urgent)| {

@@ -30,6 +30,21 @@ pub struct Settings {
     pub answer_max: Span,
     /// How long a burst must stay drained before it is over.
     pub burst_gap: Span,
+    /// What a context takes of the GPU's memory before its process allocates anything; zero where contexts cost nothing.
+    pub context: u64,
+    /// How long after a task was seen to give memory back others may have it.
+    pub give_back: Span,
+    /// What it takes to swap a GiB out and in again: 40 GiB took 29.5 s and 7.3 s on an H200.
+    pub swap_per_gib: Span,
+    /// How long a task without a deadline keeps its memory at least, in times of what it takes to swap it: the GPU's time lost to swapping is
+    /// at most one over one more than that.
+    pub swap_worth: i64,
+    /// The least of that.
+    pub swap_turn_min: Span,
+    /// How long somebody lacks memory before another is swapped out: a process that exits gives its own back late.
+    pub swap_after: Span,
+    /// How long a swap may take before it is asked for again.
+    pub swap_answer_max: Span,
     /// The thresholds of `fifo`.
     pub fifo: FifoSettings,
 }
@@ -59,6 +74,13 @@ impl Default for Settings {
             hold_max: Span::from_secs(300),
             answer_max: Span::from_secs(1),
             burst_gap: Span::ZERO,
+            context: 0,
+            give_back: Span::ZERO,
+            swap_per_gib: Span::from_millis(920),
+            swap_worth: 4,
+            swap_turn_min: Span::from_secs(2),
+            swap_after: Span::from_millis(300),
+            swap_answer_max: Span::from_secs(600),
             fifo: FifoSettings {
                 core_permille: 1000,
                 memory_permille: 950,
@@ -69,6 +91,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How long a task with so much memory keeps it before another without a deadline may have it.
+    pub fn swap_turn(&self, memory: u64) -> Span {
+        let mebibytes = (memory >> 20).min(1 << 40) as i64;
+        self.swap_per_gib.scaled(mebibytes.saturating_mul(self.swap_worth), 1024).max(self.swap_turn_min)
+    }
+
     /// The run time at which a hold costs what it saves.
     pub fn small_task(&self) -> Span {
         self.hold_cost.scaled(1000, self.slicing_permille.max(1))

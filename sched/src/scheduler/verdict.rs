@@ -3,9 +3,10 @@
 use super::Scheduler;
 use crate::action::Reason;
 use crate::fact::GpuId;
-use crate::policy::{Candidate, Judgement, Scene, memory};
-use crate::task::{Gate, Task, TaskId};
+use crate::policy::{Candidate, Judgement, Scene, memory, swap};
+use crate::task::{Gate, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
+use crate::tracker::Container;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -23,8 +24,12 @@ pub(super) struct Verdicts {
     now: Instant,
     /// Sorted by task.
     holds: Vec<(TaskId, Gate, Reason)>,
-    /// Who may allocate from now on.
+    /// Who may allocate from now on; one that is swapped out may come back.
     pub admitted: Vec<TaskId>,
+    /// Who may make the allocation it stands at, and why.
+    pub passed: Vec<(TaskId, Reason)>,
+    /// Who is to be swapped out, and why.
+    pub out: Vec<(TaskId, Reason)>,
     /// When to judge again.
     pub wake: Option<Instant>,
     /// When a task that had waited long was last given a while.
@@ -40,26 +45,43 @@ impl Verdicts {
             now,
             holds: Vec::new(),
             admitted: Vec::new(),
+            passed: Vec::new(),
+            out: Vec::new(),
             wake: None,
             granted_at: None,
             most_patient: None,
         };
         let policy = scheduler.policy(gpu);
-        let Some(known) = scheduler.tracker.gpu(gpu).filter(|_| policy.acts()) else { return verdicts };
+        let Some(known) = scheduler.tracker.gpu(gpu) else { return verdicts };
         verdicts.granted_at = known.granted_at;
-        let candidates = candidates(scheduler, now, gpu);
+        let mut candidates = candidates(scheduler, now, gpu);
+        if !policy.acts() {
+            // Nobody is held; but what an earlier policy swapped out comes back.
+            candidates.retain(|candidate| candidate.task.is_away());
+        }
         let theirs =
-            candidates.iter().fold(0_u64, |sum, candidate| sum.saturating_add(candidate.task.memory));
+            candidates.iter().fold(0_u64, |sum, candidate| sum.saturating_add(candidate.task.memory_here()));
         let others = scheduler.tracker.memory_on(gpu).saturating_sub(theirs);
         let someone_contends = candidates.iter().any(|candidate| candidate.contends);
         let scene = Scene { now, settings: &scheduler.settings, gpu: known, candidates, someone_contends };
         let memory = memory::review(&scene, others);
-        verdicts.admitted = memory.admitted;
-        let mut holds: Vec<_> =
-            memory.holds.into_iter().map(|(id, because)| (id, Gate::Allocations, because)).collect();
+        verdicts.take_in(&scene, &memory);
+        if !policy.acts() {
+            return verdicts;
+        }
+        let mut holds = memory.holds;
         holds.sort_unstable_by_key(|(id, ..)| *id);
-        // Who waits for memory cannot run, so nobody need wait for it.
-        let scene = scene.without(|task| holds.binary_search_by_key(&task, |(id, ..)| *id).is_ok());
+        // Who waits for memory cannot run, so nobody need wait for it; nor for who is away.
+        let away: BTreeSet<TaskId> = scene
+            .candidates
+            .iter()
+            .map(|c| c.task)
+            .filter(|task| task.is_away())
+            .map(|task| task.id)
+            .collect();
+        let scene = scene.without(|task| {
+            away.contains(&task) || holds.binary_search_by_key(&task, |(id, ..)| *id).is_ok()
+        });
         let judgement = policy.judge(&scene);
         verdicts.most_patient = most_patient(&scene, &judgement);
         holds.extend(judgement.holds.into_iter().map(|(id, because)| (id, Gate::Launches, because)));
@@ -67,6 +89,21 @@ impl Verdicts {
         verdicts.holds = holds;
         verdicts.wake_at(judgement.wake);
         verdicts
+    }
+
+    /// What memory allows, and who leaves where it allows too little.
+    fn take_in(&mut self, scene: &Scene<'_>, memory: &memory::Review) {
+        self.admitted.clone_from(&memory.admitted);
+        self.passed = memory.passed.iter().map(|id| (*id, Reason::MemoryFree)).collect();
+        self.wake_at(memory.wake);
+        if let Some(short) = memory.short {
+            let moves = swap::choose(scene, short, &memory.passed);
+            self.wake_at(moves.wake);
+            self.out = moves.out;
+        }
+        if let Some(youngest) = memory.stuck.filter(|_| self.out.is_empty()) {
+            self.passed.push((youngest, Reason::NobodyGivesWay));
+        }
     }
 
     /// What one task should do.
@@ -127,7 +164,7 @@ impl Verdicts {
         let own = scheduler.tracker.terms_of(task).hold_max;
         let hold_max = own.unwrap_or(settings.hold_max);
         let expires = (since + hold_max, Reason::HoldExpired(hold_max), settings.turn);
-        if gate == Gate::Allocations {
+        if gate != Gate::Launches {
             // Let go without memory it would fail, which no setting of ours is worth; the container's own is.
             return own.map(|_| expires);
         }
@@ -153,10 +190,12 @@ fn most_patient(scene: &Scene<'_>, judgement: &Judgement) -> Option<TaskId> {
     waiting.filter_map(|task| Some((task.stopped_since?, task.id))).min().map(|(_, id)| id)
 }
 
-/// The tasks on a GPU that are ours to hold.
+/// The tasks on a GPU that are ours to hold, and those that are away: whoever they belong to now, they must come back.
 pub(super) fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec<Candidate<'_>> {
     let ours = scheduler.tracker.tasks_on(gpu).filter_map(|task| {
-        let container = scheduler.tracker.container_of(task).filter(|container| container.is_ours())?;
+        let returns = matches!(task.swap, Swap::Out(_) | Swap::Returning(..));
+        let is_ours = |container: &&Container| container.is_ours() || (returns && !container.paused);
+        let container = scheduler.tracker.container_of(task).filter(is_ours)?;
         let due = if task.dormant {
             container.terms.deadline.map(|deadline| now + deadline.span())
         } else {
@@ -168,6 +207,7 @@ pub(super) fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec
             due,
             served: scheduler.tracker.served(task, now),
             contends: task.contends(now, scheduler.settings.linger),
+            swappable: container.terms.swap && !task.unswappable,
         })
     });
     ours.collect()

@@ -42,6 +42,28 @@ pub enum Event {
         /// How long it stood.
         waited: Span,
     },
+    /// A task's GPU memory was swapped out.
+    SwappedOut {
+        /// Which task.
+        task: TaskId,
+        /// When.
+        at: Instant,
+        /// Why, unless it was found so.
+        because: Option<Reason>,
+        /// How much room it takes to bring it back.
+        bytes: u64,
+    },
+    /// A task's GPU memory is back.
+    SwappedIn {
+        /// Which task.
+        task: TaskId,
+        /// When.
+        at: Instant,
+        /// Why.
+        because: Option<Reason>,
+        /// How long it was out.
+        away: Span,
+    },
     /// A task is over.
     Finished(Finished),
     /// A process whose one task outlived several deadlines, with gaps in its work: it looks like a server, whose requests

@@ -3,7 +3,7 @@
 use super::{Event, Tracker};
 use crate::action::Reason;
 use crate::fact::{GpuId, Outcome, Process, RequestId};
-use crate::task::{Ask, Demand, Gate, Grip, TaskId};
+use crate::task::{Ask, Demand, Gate, Grip, Swap, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -77,6 +77,16 @@ impl Tracker {
         let Some(id) = self.asked.remove(&request) else { return };
         let Some(task) = self.tasks.get_mut(&id) else { return };
         self.changed.insert(task.gpu);
+        if let Swap::Leaving(ask) | Swap::Returning(ask, _) = task.swap
+            && ask.request == request
+        {
+            if outcome == Outcome::Failed {
+                self.swap_failed(at, id);
+            } else {
+                self.asked.insert(request, id);
+            }
+            return;
+        }
         match (task.grip, outcome) {
             (Grip::Holding(_, gate), Outcome::Held) => {
                 task.grip = Grip::Held(gate);
@@ -106,11 +116,24 @@ impl Tracker {
         }
     }
 
+    /// Notes that a task may make the allocation it stands at. What it asked for counts as its own until it has it.
+    pub(crate) fn pass(&mut self, now: Instant, id: TaskId, because: Reason, events: &mut Vec<Event>) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        (task.demand, task.demand_at) = (Demand::Host, now);
+        task.admitted = true;
+        let held_for = task.reason.replace(because);
+        self.go_on(now, id, events);
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.reason = held_for;
+        }
+    }
+
     /// The task stands still. If it should not, because its gate was opened meanwhile, it counts as
     /// held all the same, so that it is released again: a stop that is reported late and not looked
     /// at twice leaves a process stopped for good.
     pub(super) fn come_to_a_stand(&mut self, at: Instant, id: TaskId, gate: Gate, events: &mut Vec<Event>) {
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        // One that is away stands inside the driver.
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| !task.is_away()) else { return };
         let because = task.is_gripped().then_some(task.reason).flatten();
         if matches!(task.grip, Grip::Free | Grip::Holding(..)) {
             forget_ask(&mut self.asked, task.grip);
@@ -141,7 +164,9 @@ impl Tracker {
     /// Its container was thawed for another of its tasks.
     pub(super) fn on_resumed(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
         if let Some(id) = self.usages.get(&key).map(|usage| usage.task) {
-            self.go_on(at, id, events);
+            if self.tasks.get(&id).is_none_or(|task| !task.is_away()) {
+                self.go_on(at, id, events);
+            }
             self.changed.insert(key.1);
         }
     }
@@ -149,7 +174,8 @@ impl Tracker {
     /// Its hold is over, whoever saw to that. For a while nobody tries again: who let it go had a reason.
     pub(super) fn on_let_go(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
         let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        // One that is away is held by nobody, and comes back in its own time.
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| !task.is_away()) else { return };
         forget_ask(&mut self.asked, task.grip);
         if task.is_gripped() {
             task.reason = Some(Reason::LetGo);

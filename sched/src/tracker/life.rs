@@ -7,7 +7,7 @@
 
 use super::{Event, Finished, GONE_REMEMBERED, Tracker, Usage};
 use crate::fact::{GpuId, Process};
-use crate::task::{Deadline, Demand, Gate, Grip, Mode, Task, TaskId};
+use crate::task::{Deadline, Demand, Gate, Mode, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -73,7 +73,8 @@ impl Tracker {
 
     pub(super) fn on_memory(&mut self, at: Instant, key: Key, bytes: u64, events: &mut Vec<Event>) {
         let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        // What is said of memory on its way says nothing of what the task has.
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| !task.is_away()) else { return };
         if bytes != task.memory {
             // What it asked for it has: it moves on, and from here on what it has counts. Pollers say
             // the same figure again and again, which is no sign of that.
@@ -82,10 +83,17 @@ impl Tracker {
                 task.demand = Demand::Host;
             }
         }
+        if bytes > 0 {
+            task.context_at.get_or_insert(at);
+        }
+        let given_back = task.memory.saturating_sub(bytes);
         task.memory = bytes;
         task.memory_peak = task.memory_peak.max(bytes);
         // What has memory was let in, by us or by nobody.
         task.admitted |= bytes > 0;
+        if let Some(gpu) = self.gpus.get_mut(&key.1).filter(|_| given_back > 0) {
+            gpu.given_back.push((at, given_back));
+        }
         self.changed.insert(key.1);
         self.begin_if_due(at, id, events);
         let over = |task: &Task| task.mode == Mode::Memory && !task.dormant && bytes == 0;
@@ -110,6 +118,9 @@ impl Tracker {
         }
         task.demand_at = at;
         task.demand = demand;
+        if stands || demand == Demand::Busy {
+            task.context_at.get_or_insert(at);
+        }
         task.launched |= demand == Demand::Busy;
         task.only_copies &= matches!(demand, Demand::Drained(_));
         task.memory_asked = match demand {
@@ -123,6 +134,8 @@ impl Tracker {
             self.becomes_idle(at, id);
         }
         match demand {
+            // It waits inside the driver, with all it asked for.
+            Demand::Busy if self.tasks.get(&id).is_some_and(Task::is_away) => {}
             Demand::Busy => {
                 self.becomes_busy(at, id);
                 self.slips_through(at, id);
@@ -237,9 +250,7 @@ impl Tracker {
         let Some(mut task) = self.take(id) else { return id };
         change(&mut task);
         task.id = self.new_id(task.dormant);
-        if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip {
-            self.asked.insert(ask.request, task.id);
-        }
+        self.asked.extend(task.asks().map(|ask| (ask.request, task.id)));
         if let Some(usage) = self.usages.get_mut(&(task.process, task.gpu)) {
             usage.task = task.id;
         }
@@ -250,7 +261,11 @@ impl Tracker {
     pub(super) fn forget(&mut self, id: TaskId) {
         self.becomes_idle(self.clock, id);
         self.unlist(id);
-        self.take(id);
+        let Some(task) = self.take(id) else { return };
+        // The GPU gives memory back a while after its owner is gone: until the next look, it is used by nobody known.
+        if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+            gpu.unexplained = gpu.unexplained.saturating_add(task.memory_here());
+        }
     }
 
     fn put(&mut self, task: &Task) {
@@ -261,7 +276,7 @@ impl Tracker {
 
     fn take(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
-        if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip {
+        for ask in task.asks() {
             self.asked.remove(&ask.request);
         }
         if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
@@ -323,6 +338,12 @@ impl Task {
             memory: self.memory,
             memory_peak: self.memory,
             launched: self.launched,
+            context_at: self.context_at,
+            swap: self.swap,
+            swap_at: self.swap_at,
+            unswappable: self.unswappable,
+            swap_retry: self.swap_retry,
+            stopped_since: self.stopped_since.filter(|_| self.is_away()).map(|_| now),
             let_in: self.let_in,
             grip: self.grip,
             reason: self.reason,

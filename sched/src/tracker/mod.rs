@@ -13,6 +13,7 @@ mod share;
 mod sound;
 #[cfg(test)]
 mod stories;
+mod swap;
 
 pub use container::{Container, Latest};
 pub use event::{Event, Finished};
@@ -25,6 +26,9 @@ use alloc::vec::Vec;
 
 /// How many processes that exited are remembered.
 const GONE_REMEMBERED: usize = 1024;
+
+/// How long it is remembered what was given back.
+const GIVEN_BACK_REMEMBERED: Span = Span::from_secs(1);
 
 /// A process on a GPU. Tasks come and go on it; this stays until it exits.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +47,17 @@ struct Usage {
 pub struct Gpu {
     /// The last reading, and when it was taken.
     pub reading: Option<(Instant, Reading)>,
+    /// What was used then and was no task's own: contexts, other users, processes not seen yet. What tasks allocated since does not change
+    /// that.
+    pub unexplained: u64,
+    /// What tasks gave back since then, and when: it is seen as it is asked for, and done a little later.
+    pub given_back: Vec<(Instant, u64)>,
     /// When a policy last let a task in.
     pub let_in_at: Option<Instant>,
     /// When a task that had waited long was last given a while, whatever the policy said.
     pub granted_at: Option<Instant>,
+    /// When somebody's memory last came or went by swapping: a reading from before shows what was.
+    pub moved_at: Option<Instant>,
     tasks: BTreeSet<TaskId>,
     share: share::Share,
 }
@@ -127,8 +138,16 @@ impl Tracker {
             Fact::Stopped { process, gpu } => self.on_stopped(at, (process, gpu), &mut events),
             Fact::Resumed { process, gpu } => self.on_resumed(at, (process, gpu), &mut events),
             Fact::LetGo { process, gpu } => self.on_let_go(at, (process, gpu), &mut events),
+            Fact::SwappedOut { process, gpu, bytes } => {
+                self.on_swapped_out(at, (process, gpu), bytes, &mut events);
+            }
+            Fact::SwappedIn { process, gpu } => self.on_swapped_in(at, (process, gpu), &mut events),
             Fact::Gpu { gpu, reading } => {
-                self.gpus.entry(gpu).or_default().reading = Some((at, reading));
+                let known = self.memory_on(gpu);
+                let seen = self.gpus.entry(gpu).or_default();
+                seen.reading = Some((at, reading));
+                seen.given_back.retain(|(since, _)| at.since(*since) < GIVEN_BACK_REMEMBERED);
+                seen.unexplained = reading.memory_used.saturating_sub(known);
                 self.changed.insert(gpu);
             }
             Fact::Answer { request, outcome } => self.on_answer(at, request, outcome, &mut events),
@@ -192,7 +211,7 @@ impl Tracker {
 
     /// GPU memory that known processes have on one GPU.
     pub fn memory_on(&self, gpu: GpuId) -> u64 {
-        self.tasks_on(gpu).fold(0, |sum, task| sum.saturating_add(task.memory))
+        self.tasks_on(gpu).fold(0, |sum, task| sum.saturating_add(task.memory_here()))
     }
 
     /// One GPU.

@@ -1,7 +1,7 @@
 //! Whether the tracker's lists agree with each other. The simulator asks after every step.
 
 use super::Tracker;
-use crate::task::{Grip, Task};
+use crate::task::Task;
 use alloc::format;
 use alloc::string::String;
 
@@ -24,9 +24,7 @@ impl Tracker {
         if !self.gpus.get(&task.gpu).is_some_and(|gpu| gpu.tasks.contains(&task.id)) {
             return Some(format!("task {id} is not on the list of its GPU"));
         }
-        if let Grip::Holding(ask, _) | Grip::Releasing(ask) = task.grip
-            && self.asked.get(&ask.request) != Some(&task.id)
-        {
+        if task.asks().any(|ask| self.asked.get(&ask.request) != Some(&task.id)) {
             return Some(format!("task {id} waits for an answer that nobody would bring it"));
         }
         let listed = task.due().is_some_and(|due| self.dues.contains(&(due, task.id)));
@@ -36,9 +34,7 @@ impl Tracker {
 
     fn requests_disagree(&self) -> Option<String> {
         let stray = self.asked.iter().find(|(request, id)| {
-            !self.tasks.get(id).is_some_and(|task| {
-                matches!(task.grip, Grip::Holding(ask, _) | Grip::Releasing(ask) if ask.request == **request)
-            })
+            !self.tasks.get(id).is_some_and(|task| task.asks().any(|ask| ask.request == **request))
         });
         stray.map(|(request, _)| format!("an answer to request {} would reach nobody", request.0))
     }

@@ -30,6 +30,7 @@ pub(crate) fn throng(policy: &str, tasks: u32) -> (Scheduler, Instant) {
             expect: Some(Span::from_millis(i64::from(100 + number % 400))),
             memory: Some(1 << 20),
             hold_max: None,
+            swap: false,
             managed: true,
         };
         let (container, process) = (ContainerId(number), process(number));

@@ -31,7 +31,16 @@ pub struct Logged {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Fact(u64, Instant, Fact),
-    Action(u64, RequestId, Process, Option<Gate>),
+    Action(u64, RequestId, Process, Deed),
+}
+
+/// What is to be done to a process. Nothing is swapped in this world: no container of it allows that.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed {
+    Shut(Gate),
+    Open,
+    Pass,
+    Cannot,
 }
 
 /// The agent while it lives.
@@ -125,26 +134,27 @@ impl World<'_> {
                 let events = agent.scheduler.learn(at, fact);
                 self.note_events(&events);
             }
-            Message::Action(life, request, process, gate) => {
+            Message::Action(life, request, process, deed) => {
                 if self.agent.as_ref().is_some_and(|agent| agent.life == life) {
-                    self.act(request, process, gate);
+                    self.act(request, process, deed);
                 }
             }
         }
     }
 
     /// Carries out one action, and answers. A process that has left cannot be held or let go.
-    fn act(&mut self, request: RequestId, process: Process, gate: Option<Gate>) {
+    fn act(&mut self, request: RequestId, process: Process, deed: Deed) {
         let found = self
             .live
             .iter()
             .copied()
             .find(|index| self.procs[*index].as_ref().is_some_and(|proc| proc.process == process));
-        let outcome = match (found, gate) {
-            (None, _) => Outcome::Failed,
-            (Some(_), Some(_)) if self.setup.faults.hold_fails(self.now) => Outcome::Failed,
-            (Some(index), Some(gate)) => self.shut(index, gate),
-            (Some(index), None) => {
+        let outcome = match (found, deed) {
+            (None, _) | (_, Deed::Cannot) => Outcome::Failed,
+            (Some(_), Deed::Shut(_)) if self.setup.faults.hold_fails(self.now) => Outcome::Failed,
+            (Some(index), Deed::Shut(gate)) => self.shut(index, gate),
+            (Some(index), Deed::Pass) => return self.pass(index),
+            (Some(index), Deed::Open) => {
                 self.open(index);
                 Outcome::Released
             }
@@ -157,6 +167,18 @@ impl World<'_> {
                 self.tell_agent(answer);
                 self.tell_agent_late(answer, late);
             }
+        }
+    }
+
+    /// Lets a process make the allocation it stands at; its gate stays shut.
+    fn pass(&mut self, index: usize) {
+        let now = self.now;
+        let Some(proc) = self.procs[index].as_mut().filter(|proc| proc.stopped) else { return };
+        if proc.step == super::process::Step::Allocate {
+            proc.stopped = false;
+            proc.passed = true;
+            proc.go_on(now);
+            self.walk(index);
         }
     }
 
@@ -243,13 +265,17 @@ impl World<'_> {
         self.note_events(&events);
         for action in actions {
             self.note_action(action);
-            let (request, task, gate) = match action {
-                Action::Hold { request, task, gate, .. } => (request, task, Some(gate)),
-                Action::Release { request, task, .. } => (request, task, None),
+            let (request, task, deed) = match action {
+                Action::Hold { request, task, gate, .. } => (request, task, Deed::Shut(gate)),
+                Action::Release { request, task, .. } => (request, task, Deed::Open),
+                Action::Pass { request, task, .. } => (request, task, Deed::Pass),
+                Action::SwapOut { request, task, .. } | Action::SwapIn { request, task, .. } => {
+                    (request, task, Deed::Cannot)
+                }
             };
             let Some(agent) = self.agent.as_ref() else { break };
             if let Some(process) = agent.scheduler.tracker().task(task).map(|task| task.process) {
-                let message = Message::Action(life, request, process, gate);
+                let message = Message::Action(life, request, process, deed);
                 self.after(self.setup.costs.action_delay, Happening::Message(message));
             }
         }
@@ -314,6 +340,9 @@ impl World<'_> {
             |task: TaskId| agent.names.get(&task).cloned().unwrap_or_else(|| format!("task {}", task.0));
         let line = match action {
             Action::Hold { task, because, .. } => format!("hold {}, {}", name(task), because.words(name)),
+            Action::Pass { .. } => return,
+            Action::SwapOut { task, .. } => format!("swap {} out", name(task)),
+            Action::SwapIn { task, .. } => format!("swap {} in", name(task)),
             Action::Release { task, because: sched::Reason::ItsTurn, .. } => {
                 format!("release {}", name(task))
             }

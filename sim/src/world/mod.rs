@@ -265,6 +265,7 @@ impl<'w> World<'w> {
             expect: spec.expect,
             memory: spec.memory_declared.then_some(spec.memory),
             hold_max: None,
+            swap: false,
             managed: spec.managed,
         };
         self.pods.push(Pod { terms, paused: false, tasks_left: 1, gone: false });

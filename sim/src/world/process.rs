@@ -43,6 +43,8 @@ pub(super) struct Proc {
     pub gate: Option<Gate>,
     /// It stands at its gate.
     pub stopped: bool,
+    /// It may make one allocation, though its gate is shut.
+    pub passed: bool,
     /// It is to be stopped with its whole container.
     pub wants_frozen: bool,
     /// Its whole container is stopped, by us.
@@ -75,6 +77,7 @@ impl Proc {
             memory: 0,
             gate: None,
             stopped: false,
+            passed: false,
             wants_frozen: false,
             frozen: false,
             paused: false,

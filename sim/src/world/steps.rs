@@ -77,7 +77,7 @@ impl World<'_> {
         let now = self.now;
         let Some(proc) = self.procs[index].as_mut() else { return false };
         let (process, gpu, bytes) = (proc.process, GpuId(proc.gpu as u16), proc.memory_need);
-        if proc.gate == Some(Gate::Allocations) {
+        if proc.gate.is_some_and(|gate| gate != Gate::Launches) && !std::mem::take(&mut proc.passed) {
             proc.stopped = true;
             proc.come_to_a_stand(now);
             self.tell_launch(Fact::AtAllocation { process, gpu, bytes });

@@ -8,7 +8,6 @@ mod crowd;
 mod master;
 mod plot;
 
-use super::in_json;
 use crate::commands::tasks::aligned;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
@@ -85,8 +84,10 @@ impl Agents {
         if let Some(file) = &self.plot {
             plot::draw(&all, file)?;
         }
-        let text = if self.json { in_json(&report(&all)?)? } else { table(&all) };
-        crate::commands::print_all(text.as_bytes())
+        if self.json {
+            return super::print(&report(&all)?, true);
+        }
+        crate::commands::print_all(table(&all).as_bytes())
     }
 
     fn measure(&self, nodes: usize) -> Result<Measured> {

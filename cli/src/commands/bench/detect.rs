@@ -105,10 +105,7 @@ impl Detect {
         if self.tier == Tier::Polling {
             results.push(self.bound());
         }
-        let report = super::report("detect", &node, results);
-        let text =
-            if self.json { super::in_json(&report)? } else { table(&report.machine.gpu, &report.results) };
-        crate::commands::print_all(text.as_bytes())
+        super::print(&super::report("detect", &node, results), self.json)
     }
 
     fn bound(&self) -> Value {

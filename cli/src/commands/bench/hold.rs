@@ -1,16 +1,18 @@
 //! `leeway bench hold`: from the decision to hold a task to the moment its container stands, in a real agent.
 //!
 //! Programs run in cgroups of their own, with deadlines, so that all but one wait; the policy is switched off and on, and the agent's journal
-//! says when it was decided and when the kernel confirmed it.
+//! says when it was decided and when the kernel confirmed it. With probes the same once more: how long it takes from a launch at a gate
+//! that is shut to the process stopped.
 
 use super::cgroup::Cgroup;
+use super::{recording, stop};
 use crate::failure::Failure;
 use crate::stage::{Folder, Player, Setting, Stage, Tier, wait_for};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use wire::agent::{ContainerLine, PolicyLine, PolicyWanted, State};
+use std::path::Path;
+use wire::agent::{ContainerLine, NodeLine, PolicyLine, PolicyWanted, State};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
 
@@ -19,7 +21,7 @@ const MEMORY: &str = "1000GiB";
 /// No deadline that matters here: all that counts is that there is one.
 const DEADLINE: &str = "12h";
 
-/// Measure how long it takes from a decision to a frozen container, and to a thawed one
+/// Measure how long it takes from a decision to a frozen container and to a thawed one, and from a launch at a shut gate to a stop
 #[derive(clap::Args)]
 pub(super) struct Hold {
     /// How often to freeze and thaw
@@ -35,46 +37,56 @@ pub(super) struct Hold {
 
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
-        let cgroup = |number: usize| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
-        let cgroups = (0..self.containers.max(2)).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
         let run_dir = Folder::new_in(&place, "leeway-run")?;
-        let run_dir = Some(run_dir.path());
-        let setting = Setting {
-            driver: None,
-            memory: MEMORY,
-            listed_after_ms: 0,
-            poll_ms: 5,
-            policy: "none",
-            // Where launches are probed nobody need be frozen.
-            tier: Some(Tier::Polling),
-            run_dir,
-        };
+        // Where launches are probed nobody need be frozen.
+        let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling))?;
+        let (probed, stopped) = self.measure(run_dir.path(), None)?;
+        let mut results = vec![frozen];
+        if probed.tier == Tier::Probes.name() {
+            results.push(stopped);
+        } else {
+            eprintln!(
+                "notice: there are no probes on this machine, and so no gates: `leeway doctor` says why"
+            );
+        }
+        super::print(&super::report("hold", &node, results), self.json)
+    }
+
+    /// Switches the policy on and off again, so that all but one stand, and all run.
+    fn measure(&self, run_dir: &Path, tier: Option<Tier>) -> Result<(NodeLine, Value)> {
+        let cgroup = |number: usize| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
+        let cgroups = (0..self.containers.max(2)).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
+        let (listed_after_ms, poll_ms, policy, http) = (0, 5, "none", None);
+        let run_dir = Some(run_dir);
+        let setting =
+            Setting { driver: None, memory: MEMORY, listed_after_ms, poll_ms, policy, tier, run_dir, http };
         let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
         let mut players: Vec<Player> =
             cgroups.iter().map(|cgroup| Player::start(&mut cgroup.inside(&work))).collect::<Result<_>>()?;
+        wait_for("tasks", || containers(&stage, |line| line.tasks > 0) == Some(players.len()))?;
+        let watcher = stop::Watcher::start(&players);
         let waiting = cgroups.len() - 1;
+        let held = |line: &ContainerLine| matches!(line.live.state, State::Frozen | State::Held);
         for _ in 0..self.rounds {
             set_policy(&stage, "earliest-deadline")?;
-            wait_for("frozen containers", || frozen(&stage) == Some(waiting))?;
+            wait_for("containers that are held", || containers(&stage, held) == Some(waiting))?;
             set_policy(&stage, "none")?;
-            wait_for("thawed containers", || frozen(&stage) == Some(0))?;
+            wait_for("containers that run", || containers(&stage, held) == Some(0))?;
         }
-        let results = vec![from_journal(&stage.state().join("journal"), waiting)?];
+        let (stops, journal) = (watcher.end(), stage.state().join("journal"));
+        let result = match tier {
+            Some(_) => from_journal(&journal, waiting)?,
+            None => stop::result(&journal, &stops)?,
+        };
         players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
         drop(stage);
-        let report = super::report("hold", &node, results);
-        let text = if self.json {
-            super::in_json(&report)?
-        } else {
-            super::detect::table(&report.machine.gpu, &report.results)
-        };
-        crate::commands::print_all(text.as_bytes())
+        Ok((node, result))
     }
 }
 
@@ -84,37 +96,29 @@ fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
     set.map(drop).map_err(|error| crate::ask::failure(&error))
 }
 
-fn frozen(stage: &Stage) -> Option<usize> {
+/// How many containers are so.
+fn containers(stage: &Stage, are_so: impl Fn(&ContainerLine) -> bool) -> Option<usize> {
     let containers: Vec<ContainerLine> = client::get(&stage.socket(), "/v1/containers").ok()?;
-    Some(containers.iter().filter(|line| line.live.state == State::Frozen).count())
+    Some(containers.iter().filter(|line| are_so(line)).count())
 }
 
 /// From each decision to the answer that it is done, in the newest recording.
 fn from_journal(folder: &Path, waiting: usize) -> Result<Value> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .context("could not read the journal")?
-        .flatten()
-        .map(|file| file.path())
-        .collect();
-    files.sort();
     let (mut asked, mut held, mut released) = (HashMap::new(), Vec::new(), Vec::new());
-    for file in files {
-        let text = std::fs::read_to_string(&file).context("could not read the journal")?;
-        for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
-            match line {
-                Line::Decide { at, actions } => {
-                    asked.extend(actions.iter().map(|action| (action.request, at)));
-                }
-                Line::Fact { at, fact: FactLine::Answer { request, outcome } } => {
-                    let took = asked.remove(&request).map(|from| at.saturating_sub(from).cast_signed());
-                    match outcome {
-                        OutcomeLine::Held => held.extend(took),
-                        OutcomeLine::Released => released.extend(took),
-                        OutcomeLine::Failed => {}
-                    }
-                }
-                _ => {}
+    for line in recording::lines(folder)? {
+        match line {
+            Line::Decide { at, actions } => {
+                asked.extend(actions.iter().map(|action| (action.request, at)));
             }
+            Line::Fact { at, fact: FactLine::Answer { request, outcome } } => {
+                let took = asked.remove(&request).map(|from| at.saturating_sub(from).cast_signed());
+                match outcome {
+                    OutcomeLine::Held => held.extend(took),
+                    OutcomeLine::Released => released.extend(took),
+                    OutcomeLine::Failed => {}
+                }
+            }
+            _ => {}
         }
     }
     held.sort_unstable();

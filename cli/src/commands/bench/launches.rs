@@ -4,15 +4,13 @@
 //! after another, round by round, so that whatever else the machine does meets all three alike; the medians are compared.
 
 use super::cgroup::Cgroup;
+use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Player, Stage, Tier, wait_for};
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use wire::agent::TaskLine;
 use wire::client;
 
@@ -30,8 +28,6 @@ const FEWER: u64 = 4;
 const LABELS: [(&str, &str); 1] = [("leeway.deadline", "12h")];
 /// What runs beside it: hardly anything, but it launches, so that it is known to be idle in between.
 const BESIDE: [&str; 7] = ["serve", "--requests", "1000000", "--kernel-us", "1", "--every", "200ms"];
-/// Exit code of a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// Measure what launches cost without an agent, alone with one, and while sharing the GPU
 #[derive(clap::Args)]
@@ -62,11 +58,7 @@ const KINDS: [Beside; 3] = [Beside::Nobody, Beside::Agent, Beside::AgentAndAnoth
 
 impl Launches {
     pub(super) fn run(self) -> Result<()> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .context("could not wait for Ctrl-C")?;
-        }
+        let interruption = Interruption::expect()?;
         let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let bar = progress_bar(self.rounds * 2 * KINDS.len() as u64);
@@ -77,9 +69,7 @@ impl Launches {
             for _ in 0..self.rounds {
                 for (kind, taken) in KINDS.into_iter().zip(&mut taken) {
                     let each_us = one(&mut stage, kind, kernel_us, count);
-                    if interrupted.load(Ordering::Relaxed) {
-                        return Err(Failure::new("interrupted").exit(INTERRUPTED).into());
-                    }
+                    interruption.check()?;
                     taken.push(each_us?);
                     bar.inc(1);
                 }
@@ -87,13 +77,7 @@ impl Launches {
             results.push(compare(kernel_us, count, taken.map(median)));
         }
         bar.finish_and_clear();
-        let report = super::report("launches", &node, results);
-        let text = if self.json {
-            super::in_json(&report)?
-        } else {
-            super::detect::table(&report.machine.gpu, &report.results)
-        };
-        crate::commands::print_all(text.as_bytes())
+        super::print(&super::report("launches", &node, results), self.json)
     }
 }
 
@@ -151,11 +135,4 @@ fn compare(kernel_us: u64, count: u64, [without, alone, shared]: [f64; 3]) -> Va
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or_default()
-}
-
-/// On stderr, and only where somebody watches.
-fn progress_bar(runs: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(runs).with_style(style)
 }

@@ -44,6 +44,8 @@ struct Tracked {
     stands: Option<Stand>,
     /// Its probes are in place.
     covered: bool,
+    /// The urgent work, by its beginning, of which whoever decides was told when it let this process go.
+    warned_of: u64,
 }
 
 /// All gates, and the kernel's tables.
@@ -75,7 +77,8 @@ impl Gates {
             return false;
         }
         let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags: tell_copies, urgent_bit: 0 };
-        let tracked = Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false };
+        let tracked =
+            Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false, warned_of: 0 };
         self.tracked.insert(process.pid, tracked);
         self.write_roll();
         self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
@@ -84,10 +87,13 @@ impl Gates {
     /// Its probes are in place, or will be taken out.
     pub(super) fn set_covered(&mut self, process: Process, covered: bool) {
         if !covered {
-            let _ = self.open(process);
+            self.let_go(process);
         }
-        if let Some(known) = self.known(process) {
-            known.covered = covered;
+        let Some(known) = self.known(process) else { return };
+        known.covered = covered;
+        if covered && known.role == Role::Yields {
+            known.orders.flags |= YIELDS;
+            let _ = self.write(process.pid);
         }
     }
 
@@ -96,7 +102,7 @@ impl Gates {
         if self.known(process).is_none() {
             return;
         }
-        let _ = self.open(process);
+        self.let_go(process);
         let gpu = self.tracked.remove(&process.pid).map(|known| known.orders.gpu);
         self.write_roll();
         let _ = self.tables.orders.remove(&process.pid);
@@ -117,7 +123,7 @@ impl Gates {
         };
         known.orders.flags |= match gate {
             Gate::Launches => SHUT_LAUNCHES,
-            Gate::Allocations => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
+            Gate::Allocations | Gate::Anywhere => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
         };
         if gate == Gate::Launches {
             known.orders.flags &= !SHUT_ALLOCATIONS;
@@ -139,23 +145,46 @@ impl Gates {
         }
     }
 
-    /// Lets the process through, and lets it run if it stands.
+    /// Lets the process make the allocation it stands at. The kernel stopped it behind the gate, so it passes once.
+    pub(super) fn pass(&mut self, process: Process) -> io::Result<()> {
+        let stands = self.known(process).and_then(|known| known.stands);
+        if stands == Some(Stand::Allocation) { self.resume(process.pid) } else { Ok(()) }
+    }
+
+    /// Lets the process through, and lets it run if it stands. Urgent work may have come meanwhile: then it waits on, and whoever decides
+    /// is told that it does. Who lets it go once more knows of that work, and wants it to run beside.
     pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
         let urgent = self.urgent_on(process);
         let Some(known) = self.known(process) else { return Ok(()) };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
-        if urgent {
-            // Whoever decides lets it run beside the urgent one: it would be stopped again at its next launch.
-            known.orders.flags &= !YIELDS;
+        let yields = known.orders.flags & YIELDS != 0;
+        let news = urgent.filter(|since| yields && known.warned_of != *since);
+        match (urgent, news) {
+            (_, Some(since)) => known.warned_of = since,
+            // It would be stopped again at its next launch.
+            (Some(_), None) => known.orders.flags &= !YIELDS,
+            (None, None) => {}
         }
         let stands = known.stands;
         self.write(process.pid)?;
         match stands {
             // The bound lets it go by itself, within milliseconds.
             Some(Stand::Bound(..)) => Ok(()),
+            Some(Stand::Launch) if news.is_some() => {
+                self.outbox.push((ns_now(), process, Work::AtLaunch));
+                Ok(())
+            }
             Some(Stand::Launch) => self.go_on(process),
             _ => self.resume(process.pid),
         }
+    }
+
+    /// Lets the process run, whatever else is on the GPU.
+    pub(super) fn let_go(&mut self, process: Process) {
+        let Some(known) = self.known(process) else { return };
+        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | YIELDS);
+        let _ = self.write(process.pid);
+        let _ = self.resume(process.pid);
     }
 
     /// What a process is to others on its GPU, and whether time in flight is bounded there.
@@ -236,7 +265,7 @@ impl Gates {
         let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until, _)) if until <= now_ns);
         let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
         for process in due {
-            let urgent = self.urgent_on(process);
+            let urgent = self.urgent_on(process).is_some();
             let Some(known) = self.known(process) else { continue };
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
             if shut || (urgent && known.orders.flags & YIELDS != 0) {
@@ -353,10 +382,12 @@ impl Gates {
         lacking.into_iter().for_each(|pid| drop(self.write(pid)));
     }
 
-    fn urgent_on(&self, process: Process) -> bool {
-        let Some(known) = self.tracked.get(&process.pid) else { return false };
-        let mask = self.urgent_bits(known.orders.gpu, 0);
-        self.tables.gpu_states.get(&known.orders.gpu, 0).is_ok_and(|state| state.urgent & mask != 0)
+    /// Since when urgent work is on the GPU of a process.
+    fn urgent_on(&self, process: Process) -> Option<u64> {
+        let gpu = self.tracked.get(&process.pid)?.orders.gpu;
+        let mask = self.urgent_bits(gpu, 0);
+        let state = self.tables.gpu_states.get(&gpu, 0).ok()?;
+        (state.urgent & mask != 0).then_some(state.urgent_since)
     }
 
     /// The bits of the urgent processes on one GPU, but for one.

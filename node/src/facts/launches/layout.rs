@@ -128,7 +128,7 @@ impl Span {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GpuState {
     pub(super) urgent: u64,
-    urgent_since: u64,
+    pub(super) urgent_since: u64,
     urgent_work: u64,
     ahead_then: u64,
     pub(super) due: u64,

@@ -187,6 +187,16 @@ impl Launches {
         shut
     }
 
+    /// Lets the process run, whatever else is on the GPU.
+    pub fn let_run(&self, process: Process) {
+        self.shared.gates().let_go(process);
+    }
+
+    /// Lets the process make the allocation it stands at; its gate stays shut.
+    pub fn pass(&self, process: Process) -> std::io::Result<()> {
+        self.shared.gates().pass(process)
+    }
+
     /// Lets the process through, and lets it run if it stands.
     pub fn open(&self, process: Process) -> std::io::Result<()> {
         let opened = self.shared.gates().open(process);
