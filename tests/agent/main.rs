@@ -4,7 +4,6 @@
 #[expect(dead_code, reason = "the Docker tests use more of it")]
 mod daemon;
 
-#[expect(dead_code, reason = "the contention manager's tests use more of it")]
 mod scene;
 
 /// These are about polling, which every machine can do; `tests/probes` is about the other way.

@@ -177,7 +177,6 @@ fn with_burst_gap(burst_gap: Span) -> Scheduler {
 mod tests {
     use super::*;
     use crate::journal::Journal;
-    use sched::Settings;
     use sched::{Action, ContainerId, Deadline, Fact, Mode, Outcome, Process, RequestId, Terms};
 
     fn terms(deadline_s: i64) -> Terms {
