@@ -27,6 +27,28 @@ pub(crate) fn failure(error: &NoAnswer) -> Failure {
     }
 }
 
+/// Why a master gave no answer, and what to try.
+pub(crate) fn master_failure(error: &NoAnswer) -> Failure {
+    match error {
+        NoAnswer::Nobody(path, why) => {
+            let failure = Failure::new(format!("no master answers at {path}: {why}"));
+            match why.kind() {
+                std::io::ErrorKind::PermissionDenied => failure.help("try sudo"),
+                _ => {
+                    failure.help("`leeway master` runs one on a swarm manager; --socket names another socket")
+                }
+            }
+        }
+        NoAnswer::Broken(why) => {
+            Failure::new(format!("the master stopped in the middle of its answer: {why}"))
+        }
+        NoAnswer::Refused(_, why) => Failure::new(why.clone()),
+        NoAnswer::Json(why) => {
+            Failure::new(format!("the master's answer is not the JSON it should be: {why}"))
+        }
+    }
+}
+
 /// A moment in microseconds since 1970: how long ago, or a time.
 pub(crate) fn since(text: &str) -> Result<i64, String> {
     let now_us = jiff::Timestamp::now().as_microsecond();

@@ -79,9 +79,18 @@ const OPTIONS: [Own; 8] = [
     },
 ];
 
-/// Reads an option of ours from the start of `words`: the label, and how many words it took. Nothing if the first
+/// What an option of ours means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meant {
+    /// A label, `key=value`.
+    Label(String),
+    /// Where the container goes: `auto` or the name of a node.
+    Node(String),
+}
+
+/// Reads an option of ours from the start of `words`: what it means, and how many words it took. Nothing if the first
 /// word is not ours.
-pub fn read(words: &[OsString]) -> Result<Option<(String, usize)>, Failure> {
+pub fn read(words: &[OsString]) -> Result<Option<(Meant, usize)>, Failure> {
     let Some((own, spelled, attached)) = words.first().and_then(|word| recognise(word)) else {
         return Ok(None);
     };
@@ -99,11 +108,12 @@ pub fn read(words: &[OsString]) -> Result<Option<(String, usize)>, Failure> {
     if spelled == "-dl" && value.contains('=') {
         return Ok(None);
     }
-    let value = own.normalised(&value).map_err(|wrong| match own.value {
-        Value::Node => Failure::new(wrong).help("leave --node out to run the container here"),
-        _ => Failure::input(format!("{spelled}: {wrong}")),
-    })?;
-    Ok(Some((format!("{}={value}", own.label), taken)))
+    let value = own.normalised(&value).map_err(|wrong| Failure::input(format!("{spelled}: {wrong}")))?;
+    let meant = match own.value {
+        Value::Node => Meant::Node(value),
+        _ => Meant::Label(format!("{}={value}", own.label)),
+    };
+    Ok(Some((meant, taken)))
 }
 
 /// The same options as clap's definitions, for the help, the completions and the manual pages.
@@ -138,7 +148,8 @@ impl Own {
             }
             Value::Switch if matches!(value, "true" | "false") => Ok(value.to_owned()),
             Value::Switch => Err(format!("'{value}' is neither true nor false")),
-            Value::Node => Err(format!("--node {value} needs a cluster's master, and there is none yet")),
+            Value::Node if value.is_empty() => Err("accepted are auto and the name of a node".to_owned()),
+            Value::Node => Ok(value.to_owned()),
         }
     }
 
@@ -170,7 +181,7 @@ impl Own {
 mod tests {
     use super::*;
 
-    fn label(line: &str) -> Option<(String, usize)> {
+    fn meant(line: &str) -> Option<(Meant, usize)> {
         read(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).unwrap()
     }
 
@@ -192,8 +203,9 @@ mod tests {
             ("--swap IMAGE", "leeway.swap=true", 1),
             ("--migrate=false IMAGE", "leeway.migrate=false", 1),
         ] {
-            assert_eq!(label(line), Some((expected.to_owned(), taken)), "{line}");
+            assert_eq!(meant(line), Some((Meant::Label(expected.to_owned()), taken)), "{line}");
         }
+        assert_eq!(meant("--node auto IMAGE"), Some((Meant::Node("auto".to_owned()), 2)));
     }
 
     #[test]
@@ -201,7 +213,7 @@ mod tests {
         for line in
             ["-dl a=b IMAGE", "-dl=a=b IMAGE", "-d IMAGE", "-dlx IMAGE", "--deadlines 2", "--label x", "-l x"]
         {
-            assert_eq!(label(line), None, "{line}");
+            assert_eq!(meant(line), None, "{line}");
         }
     }
 
@@ -213,6 +225,6 @@ mod tests {
         assert!(refusal("--gpu-memory 24GB IMAGE").contains("24GiB"));
         assert!(refusal("--task server IMAGE").contains("burst"));
         assert!(refusal("--swap=perhaps IMAGE").contains("'perhaps'"));
-        assert!(refusal("--node auto IMAGE").contains("master"));
+        assert!(refusal("--node= IMAGE").contains("auto"));
     }
 }

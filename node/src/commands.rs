@@ -13,12 +13,15 @@ pub enum Command {
     SetPolicy(String, Option<u16>, Sender<Result<PolicyLine, String>>),
     /// One container is to run, or all that are held.
     Release(Option<String>, Sender<Result<ReleasedLine, String>>),
+    /// A master asks whether a container may come.
+    Admit(wire::link::Offer, Sender<wire::link::Answer>),
 }
 
 /// Does it. Somebody who has gone away meanwhile needs no answer.
 pub(crate) fn carry_out(owner: &mut Owner, command: Command) {
     match command {
         Command::SetPolicy(name, gpu, to) => drop(to.send(set_policy(owner, &name, gpu))),
+        Command::Admit(offer, to) => drop(to.send(crate::link::consider(owner, offer))),
         Command::Release(wanted, to) => drop(to.send(release(owner, wanted.as_deref()))),
     }
 }

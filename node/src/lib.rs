@@ -35,6 +35,8 @@ mod explain;
 
 mod owner;
 
+pub mod link;
+
 mod coverage;
 
 mod views;

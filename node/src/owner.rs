@@ -12,15 +12,15 @@ use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::link::Outlook;
 use crate::metrics::Notes;
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::views;
-use sched::{ContainerId, Event, Fact, GpuId, Instant, Mode, Scheduler, Span, TaskId};
+use sched::{ContainerId, Fact, GpuId, Instant, Scheduler, Span, TaskId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use wire::table::TableTask;
@@ -78,6 +78,8 @@ pub(crate) struct Owner {
     /// Ids that Docker is to be asked about.
     pub(crate) asks: tokio::sync::mpsc::Sender<String>,
     pub(crate) poll: Arc<Poll>,
+    /// What masters are told; none outside a cluster.
+    pub(crate) outlook: Option<Outlook>,
 }
 
 impl Owner {
@@ -411,52 +413,14 @@ impl Owner {
             }
         }
     }
-
-    fn tell(&mut self, events: &[Event]) {
-        for event in events {
-            self.measure(event);
-            match event {
-                Event::Started { task, at } => {
-                    self.starts_us.insert(*task, clock::wall_us(*at));
-                }
-                Event::Finished(finished) => {
-                    let row = views::finished(self, finished);
-                    if let Some(container) = finished.container {
-                        self.latest.insert(container, views::in_table(&row));
-                    }
-                    self.ledger.keep(row);
-                    // What it took changes how urgent its next is.
-                    self.probed.stale = true;
-                }
-                _ => {}
-            }
-            if let Some((at_us, line)) = views::event(self, event) {
-                self.feed.tell(at_us, line);
-            }
-            match event {
-                Event::Finished(finished) => self.starts_us.remove(&finished.task),
-                Event::Forgotten { task } => self.starts_us.remove(task),
-                _ => None,
-            };
-        }
-    }
-
-    fn publish(&mut self) {
-        let by_memory = self.scheduler.tracker().tasks().any(|task| task.mode == Mode::Memory);
-        self.poll.finely.store(by_memory, Ordering::Relaxed);
-        if self.table.is_some() {
-            let tasks = views::table(self);
-            if let Some(table) = &mut self.table {
-                table.publish(&tasks);
-            }
-        }
-    }
 }
 
 /// Whether the scheduler took a process in: one whose exit was told before its start is old news.
 fn sched_knows(scheduler: &Scheduler, (process, gpu): (sched::Process, GpuId)) -> bool {
     scheduler.tracker().tasks_on(gpu).any(|task| task.process == process)
 }
+
+mod telling;
 
 #[cfg(test)]
 mod stories;

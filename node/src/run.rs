@@ -15,7 +15,7 @@ use crate::owner::Owner;
 use crate::registry::Registry;
 use crate::server::{self, Desk, Door};
 use crate::table::Table;
-use crate::{clock, notify, swap, webhook};
+use crate::{clock, link, notify, swap, webhook};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -124,12 +124,12 @@ async fn serve(
     }
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
-    let notes = Notes::new(Arc::clone(&metrics));
+    let (outlook, notes) = (link::begin(config, &teller, &connect), Notes::new(Arc::clone(&metrics)));
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;
         let mut owner = new_owner(&owned, told, kept, notes, asks, launches, actuator);
-        (owner.guard, owner.cannot_hold, owner.poll) = (guard, cannot_hold, paced);
+        (owner.guard, owner.cannot_hold, owner.poll, owner.outlook) = (guard, cannot_hold, paced, outlook);
         owner.set_policy(&owned.policy);
         owner.run(news);
         std::mem::forget(abort);
@@ -286,6 +286,7 @@ pub(crate) fn new_owner(
         failures: 0,
         asks,
         poll: Arc::default(),
+        outlook: None,
     }
 }
 

@@ -93,6 +93,6 @@ fn a_bad_value_of_another_option_creates_nothing_either() {
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     }
     let node = refused(&mut daemon.leeway(["create", "--name", "refused-option", "--node", "auto", IMAGE]));
-    assert!(stderr(&node).contains("master"), "{}", stderr(&node));
+    assert!(stderr(&node).contains("leeway run"), "{}", stderr(&node));
     assert_eq!(stdout(&output(&mut daemon.docker(["ps", "-aq", "--filter", "name=refused-option"]))), "");
 }

@@ -43,7 +43,13 @@ const EXCEPTIONS: &[Exception] = &[
         word: "suspend",
         why: "the name of indicatif's function for printing while bars are drawn",
     },
+    Exception { path: "cli/src/docker/service.rs", word: "job", why: SWARMS },
+    Exception { path: "cluster/src/engine/swarm.rs", word: "job", why: SWARMS },
+    Exception { path: "docs/cluster.md", word: "job", why: SWARMS },
 ];
+
+/// Swarm's name for a service that runs once.
+const SWARMS: &str = "what swarm calls a service that runs once and is not started again";
 
 struct Exception {
     path: &'static str,

@@ -11,6 +11,7 @@ use std::error::Error as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use wire::token::Invitation;
 
 /// Exit code: another agent has the socket.
 const ALREADY_RUNNING: u8 = 3;
@@ -25,6 +26,9 @@ pub struct Agent {
     /// Say whether the configuration is right, and exit
     #[arg(long)]
     check_config: bool,
+    /// Join a cluster first: TOKEN@HOST:PORT, as `leeway cluster init` prints it
+    #[arg(long, value_name = "TOKEN@HOST:PORT", env = "LEEWAY_JOIN", hide_env_values = true)]
+    join: Option<Invitation>,
 }
 
 /// Where an agent keeps what it keeps; `doctor` takes the same.
@@ -106,6 +110,9 @@ impl Agent {
             println!("the configuration is right");
             return Ok(());
         }
+        if let Some(invitation) = &self.join {
+            join(&config, invitation, globals)?;
+        }
         let places = self.places;
         let reread = Arc::new(move || places.config().map_err(|wrong| wrong.to_string()));
         let driver = config.driver.as_deref();
@@ -113,6 +120,15 @@ impl Agent {
         let helper = super::swapper::spawner(driver, &config.run_dir);
         node::run(&config, connector(globals), reread, guard, helper).map_err(|failed| failure(&failed))
     }
+}
+
+fn join(config: &Config, invitation: &Invitation, globals: &Globals) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let connect = connector(globals);
+    let joined = runtime.block_on(node::link::join(&config.state_dir, &config.node, invitation, &connect));
+    let said = joined.map_err(|why| Failure::new(format!("could not join the cluster: {why}")))?;
+    eprintln!("notice: {said}");
+    Ok(())
 }
 
 /// How the agent reaches Docker: by the rules of the Docker CLI, looked at anew for every connection.

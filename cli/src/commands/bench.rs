@@ -1,5 +1,6 @@
 //! `leeway bench`: measurements that anybody can repeat.
 
+mod agents;
 mod cgroup;
 mod cost;
 mod crowd;
@@ -30,6 +31,7 @@ pub struct Bench {
 
 #[derive(clap::Subcommand)]
 enum Which {
+    Agents(agents::Agents),
     Detect(detect::Detect),
     Hold(hold::Hold),
     Latency(latency::Latency),
@@ -40,6 +42,7 @@ enum Which {
 impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.which {
+            Which::Agents(agents) => agents.run(),
             Which::Detect(detect) => detect.run(),
             Which::Hold(hold) => hold.run(),
             Which::Latency(latency) => latency.run(),

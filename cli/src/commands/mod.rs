@@ -6,10 +6,14 @@ pub mod deadline;
 pub mod ps;
 
 pub mod agent;
+pub mod cluster;
 pub mod doctor;
 pub mod events;
 pub mod explain;
 pub mod guard;
+pub mod master;
+pub mod nodes;
+pub mod place;
 pub mod policy;
 pub mod release;
 pub mod swapper;

@@ -3,13 +3,15 @@
 //! Every word goes to Docker as it is, in its place, but for Leeway's own options before the image: each of those
 //! becomes the label it stands for. So the order still decides where one is given twice, as with Docker's `--label`.
 
+mod on_node;
+
 use crate::docker::endpoint::Endpoint;
 use crate::docker::exec;
 use crate::docker::globals::Globals;
 use crate::docker::options::Options;
 use crate::docker::words;
 use crate::failure::Failure;
-use crate::own;
+use crate::own::{self, Meant};
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -35,6 +37,15 @@ impl Words {
         let words = match translate(&self.0, command)? {
             Translated::Help => return Ok(help(command).print_help()?),
             Translated::ForDocker(words) => words,
+            Translated::ForMaster(node, words) if command == "run" => {
+                return on_node::run(globals, node, &words);
+            }
+            Translated::ForMaster(node, _) => {
+                let why = format!(
+                    "--node {node} is for `leeway run` only: a service that the master makes runs at once"
+                );
+                return Err(Failure::new(why).help("leave --node out to create the container here").into());
+            }
         };
         let doing =
             if command == "run" { "could not run the container" } else { "could not create the container" };
@@ -52,6 +63,8 @@ impl Words {
 enum Translated {
     Help,
     ForDocker(Vec<OsString>),
+    /// The node, `auto` or a name, and Docker's words.
+    ForMaster(String, Vec<OsString>),
 }
 
 /// Docker's words, with a label in the place of each option of ours.
@@ -59,12 +72,16 @@ fn translate(given: &[OsString], command: &'static str) -> Result<Translated, Fa
     let mut options = Options::of(command);
     let mut translated = Vec::with_capacity(given.len());
     let mut rest = given;
+    let mut node = None;
     while let Some(word) = rest.first().filter(|word| words::is_option(word)) {
         if word == "--help" {
             return Ok(Translated::Help);
         }
-        let taken = if let Some((label, taken)) = own::read(rest)? {
-            translated.push(format!("--label={label}").into());
+        let taken = if let Some((meant, taken)) = own::read(rest)? {
+            match meant {
+                Meant::Label(label) => translated.push(format!("--label={label}").into()),
+                Meant::Node(name) => node = Some(name),
+            }
             taken
         } else {
             let taken = words::words_taken(word, |name| options.takes_value(name))?.min(rest.len());
@@ -74,7 +91,10 @@ fn translate(given: &[OsString], command: &'static str) -> Result<Translated, Fa
         rest = &rest[taken..];
     }
     translated.extend_from_slice(rest);
-    Ok(Translated::ForDocker(translated))
+    Ok(match node {
+        None => Translated::ForDocker(translated),
+        Some(node) => Translated::ForMaster(node, translated),
+    })
 }
 
 fn help(command: &'static str) -> clap::Command {

@@ -58,6 +58,24 @@ impl Client {
             .with_context(|| format!("could not list the containers of the Docker daemon at {}", self.host))
     }
 
+    /// An image by what is in it, so that no registry must be asked which one it is: its digest, else its id. One that is
+    /// not here goes by the name it was given.
+    pub fn image_by_content(&self, image: &str) -> Result<String> {
+        match self.runtime.block_on(self.docker.inspect_image(image)) {
+            Ok(found) => {
+                let digest = found.repo_digests.into_iter().flatten().next();
+                Ok(digest.or(found.id).unwrap_or_else(|| image.to_owned()))
+            }
+            Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {
+                eprintln!(
+                    "notice: the image {image} is not on this machine: the node will look for it in its registry"
+                );
+                Ok(image.to_owned())
+            }
+            Err(error) => Err(error).with_context(|| format!("could not ask after the image {image}")),
+        }
+    }
+
     /// The daemon's own id, which it keeps over restarts.
     pub fn daemon_id(&self) -> Result<String> {
         let info = self.runtime.block_on(self.docker.info());

@@ -7,6 +7,8 @@ pub mod exec;
 pub mod options;
 pub mod relay;
 
+pub(crate) mod service;
+
 pub mod client;
 pub mod containers;
 pub mod endpoint;

@@ -19,6 +19,12 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// What swarm labels its containers with. It never starts one a second time, so that one that has ended is as good as
+/// removed: kept in the list, one that missed would bar its node until somebody removes its service.
+const SWARM_TASK: &str = "com.docker.swarm.task.id";
+/// The ends of its processes are heard before that.
+const GONE_AFTER: Duration = Duration::from_secs(1);
+
 /// Follows Docker for as long as the agent runs. Through `asked` come ids that a process was seen in and nobody listed.
 pub async fn watch(connect: Connect, teller: Teller, mut asked: Receiver<String>) {
     let mut wait = WAIT_FIRST;
@@ -101,6 +107,11 @@ async fn tell_listed(teller: &Teller, container: ContainerSummary) {
     let own = names.iter().map(|name| name.trim_start_matches('/')).find(|name| !name.contains('/'));
     let name = own.unwrap_or(&id).to_owned();
     let labels: Labels = container.labels.unwrap_or_default().into_iter().collect();
+    let ended =
+        matches!(container.state, Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD));
+    if ended && labels.contains_key(SWARM_TASK) {
+        return;
+    }
     teller.tell_soon(Told::Container(id.clone(), name, labels, container.image)).await;
     let paused = container.state == Some(ContainerSummaryStateEnum::PAUSED);
     teller.tell_soon(if paused { Told::Paused(id) } else { Told::Resumed(id) }).await;
@@ -153,6 +164,14 @@ async fn tell(teller: &Teller, event: EventMessage) {
         "unpause" => Told::Resumed(id),
         "kill" if ends(attributes.get("signal").map(String::as_str)) => Told::Stopping(id),
         "destroy" | "remove" => Told::ContainerGone(id),
+        "die" if attributes.contains_key(SWARM_TASK) => {
+            let teller = teller.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(GONE_AFTER).await;
+                teller.tell_soon(Told::ContainerGone(id)).await;
+            });
+            return;
+        }
         _ => return,
     };
     teller.tell_soon(told).await;

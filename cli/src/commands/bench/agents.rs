@@ -1,0 +1,210 @@
+//! `leeway bench agents`: what one master takes, with up to ten thousand agents over real connections.
+//!
+//! The master is a process of its own; the agents are simulated in this one, each with its certificate, its TLS and its
+//! stream. First all of them only say that they live, then each reports a change a second, and at last containers are placed
+//! meanwhile.
+
+mod crowd;
+mod master;
+mod plot;
+
+use crate::commands::tasks::aligned;
+use crate::failure::Failure;
+use anyhow::{Context, Result};
+use crowd::Crowd;
+use master::{Master, Used};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use wire::bench::{BenchMachine, BenchReport};
+use wire::cluster::{MasterLine, PlaceWanted, Placed};
+
+/// How many nodes a node list may have here.
+const NODES_MAX: usize = 100_000;
+/// How long after a placement the next is asked for.
+const PLACEMENT_GAP: Duration = Duration::from_millis(5);
+/// What each container that is placed asks for: the numbers matter little, as long as there is room.
+const DEADLINE_US: i64 = 60_000_000;
+const EXPECT_US: i64 = 10_000;
+
+/// Measure a master with many simulated agents over real connections
+#[derive(clap::Args)]
+pub(super) struct Agents {
+    /// How many nodes there are, one measurement each
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10,100,1000,10000")]
+    nodes: Vec<usize>,
+    /// How long each of the three phases lasts, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+    /// How many containers are placed
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    placements: usize,
+    /// Draw the curves as a picture
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Measured {
+    case: String,
+    nodes: usize,
+    /// All agents connecting at once, until the list has them all.
+    connected_ms: u64,
+    /// The same after the master was killed and started again.
+    rebuilt_ms: u64,
+    idle_cpu_percent: f64,
+    busy_cpu_percent: f64,
+    memory_mib: f64,
+    /// Both directions, with every header; only where nothing else uses the loopback.
+    idle_bytes_per_node_second: f64,
+    busy_bytes_per_node_second: f64,
+    /// From the moment an agent speaks until the list has it: an upper bound.
+    report_lag_p99_us: u64,
+    placement_p50_us: u64,
+    placement_p99_us: u64,
+    placed: usize,
+}
+
+impl Agents {
+    pub(crate) fn run(self) -> Result<()> {
+        if let Some(wrong) = self.nodes.iter().find(|nodes| !(1..=NODES_MAX).contains(*nodes)) {
+            let why = format!("--nodes: {wrong} is out of range: accepted are 1 to {NODES_MAX}");
+            return Err(Failure::input(why).into());
+        }
+        allow_many_files();
+        let mut all = Vec::new();
+        for nodes in &self.nodes {
+            eprintln!("measuring {nodes} nodes");
+            all.push(self.measure(*nodes).with_context(|| format!("could not measure {nodes} nodes"))?);
+        }
+        if let Some(file) = &self.plot {
+            plot::draw(&all, file)?;
+        }
+        if self.json {
+            return super::print(&report(&all)?, true);
+        }
+        crate::commands::print_all(table(&all).as_bytes())
+    }
+
+    fn measure(&self, nodes: usize) -> Result<Measured> {
+        let mut master = Master::new(nodes)?;
+        master.start()?;
+        let started = Instant::now();
+        let crowd = Crowd::start(&master, nodes)?;
+        let connected_ms = master.wait_for(nodes, started)?;
+        let phase = Duration::from_secs(self.seconds);
+        let idle = master.over(|| std::thread::sleep(phase))?;
+        crowd.become_busy();
+        let reporting = master.over(|| std::thread::sleep(phase))?;
+        let mut latencies = Vec::new();
+        let mut failed = None;
+        let busy = master.over(|| {
+            let started = Instant::now();
+            match self.place(&master) {
+                Ok(taken) => latencies = taken,
+                Err(error) => failed = Some(error),
+            }
+            std::thread::sleep(phase.saturating_sub(started.elapsed()));
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let about: MasterLine = master.get("/v1/master")?;
+        let restarted = Instant::now();
+        master.restart()?;
+        let rebuilt_ms = master.wait_for(nodes, restarted)?;
+        drop(crowd);
+        latencies.sort_unstable();
+        let at =
+            |share: f64| latencies.get(((latencies.len() as f64 * share) as usize).min(latencies.len() - 1));
+        let per_node = |used: &Used| used.loopback_bytes as f64 / nodes as f64 / used.seconds;
+        Ok(Measured {
+            case: format!("{nodes} nodes"),
+            nodes,
+            connected_ms,
+            rebuilt_ms,
+            idle_cpu_percent: idle.cpu_percent(),
+            busy_cpu_percent: busy.cpu_percent(),
+            memory_mib: busy.memory_kib as f64 / 1024.0,
+            idle_bytes_per_node_second: per_node(&idle),
+            busy_bytes_per_node_second: per_node(&reporting),
+            report_lag_p99_us: about.report_lag_p99_us.unwrap_or(0),
+            placement_p50_us: at(0.5).copied().unwrap_or(0),
+            placement_p99_us: at(0.99).copied().unwrap_or(0),
+            placed: latencies.len(),
+        })
+    }
+
+    /// Places containers one after the other; how long each took, in order.
+    fn place(&self, master: &Master) -> Result<Vec<u64>> {
+        let wanted = PlaceWanted {
+            deadline_us: Some(DEADLINE_US),
+            expect_us: Some(EXPECT_US),
+            ..PlaceWanted::default()
+        };
+        let mut latencies = Vec::with_capacity(self.placements);
+        for _ in 0..self.placements {
+            let started = Instant::now();
+            let _: Placed = wire::client::send(master.socket(), "POST", "/v1/placements", &wanted)?;
+            latencies.push(started.elapsed().as_micros() as u64);
+            std::thread::sleep(PLACEMENT_GAP);
+        }
+        Ok(latencies)
+    }
+}
+
+/// Each agent is a file, and so is each end of it.
+fn allow_many_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+}
+
+fn report(all: &[Measured]) -> Result<BenchReport> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let results: Result<Vec<_>, _> = all.iter().map(serde_json::to_value).collect();
+    Ok(BenchReport {
+        benchmark: "agents".to_owned(),
+        command: format!("leeway {}", words.join(" ")),
+        machine: BenchMachine { gpu: "none: agents are simulated".to_owned(), driver: None, simulated: true },
+        results: results.context("could not write a measurement as JSON")?,
+    })
+}
+
+fn table(all: &[Measured]) -> String {
+    let heading = [
+        "NODES",
+        "CONNECTED",
+        "REBUILT",
+        "CPU IDLE",
+        "CPU BUSY",
+        "MEMORY",
+        "BYTES IDLE",
+        "BYTES BUSY",
+        "LAG P99",
+        "PLACED P50",
+        "PLACED P99",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let ms = |us: u64| format!("{:.1} ms", us as f64 / 1000.0);
+    rows.extend(all.iter().map(|one| {
+        vec![
+            one.nodes.to_string(),
+            format!("{:.1} s", one.connected_ms as f64 / 1000.0),
+            format!("{:.1} s", one.rebuilt_ms as f64 / 1000.0),
+            format!("{:.1} %", one.idle_cpu_percent),
+            format!("{:.1} %", one.busy_cpu_percent),
+            format!("{:.0} MiB", one.memory_mib),
+            format!("{:.0}", one.idle_bytes_per_node_second),
+            format!("{:.0}", one.busy_bytes_per_node_second),
+            ms(one.report_lag_p99_us),
+            ms(one.placement_p50_us),
+            ms(one.placement_p99_us),
+        ]
+    }));
+    aligned(&rows)
+}

@@ -1,0 +1,434 @@
+//! Who reports, what they said last, and what they are asked: the master's soft state, rebuilt from the agents.
+
+use crate::clock;
+use sched::node::{Float, Report, State};
+use sched::placement::{Key, NodeList, Settings, Standing, Strategy};
+use sched::time::{Instant, Span};
+use std::collections::{BTreeMap, HashMap};
+use tokio::sync::{mpsc, oneshot};
+use wire::cluster::NodeRank;
+use wire::link::{Answer, FromMaster, Hello, KnownContainer, Told};
+use wire::report::{NoReport, Record};
+
+/// How many messages may wait for an agent that does not read: it is asked one thing at a time.
+pub(crate) const TOLD_QUEUED_MAX: usize = 64;
+/// A node that was silent for this long is forgotten. Until then `place` can say why it is not chosen.
+const FORGOTTEN_AFTER: Span = Span::from_secs(600);
+/// How many kinds of containers are remembered.
+const KINDS_MAX: usize = 100_000;
+/// How many containers of one node are remembered.
+const CONTAINERS_MAX: usize = 10_000;
+
+/// Everything agents told.
+pub(crate) struct Book {
+    pub(crate) list: NodeList,
+    members: BTreeMap<u32, Member>,
+    by_name: HashMap<String, u32>,
+    /// How long a task takes, by what runs.
+    kinds: HashMap<String, i64>,
+    /// Who was asked, and who waits for the answer.
+    offers: HashMap<u64, (u32, oneshot::Sender<Answer>)>,
+    numbered: u64,
+    /// Nodes that the engine does not use, by what it calls them, and why.
+    unusable: HashMap<String, String>,
+}
+
+/// One node.
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) engine_id: String,
+    gpus: BTreeMap<u8, Seen>,
+    link: Option<Link>,
+    /// When it last said anything.
+    pub(crate) heard: Instant,
+    /// What is known of its containers, by service.
+    pub(crate) containers: HashMap<String, KnownContainer>,
+}
+
+/// One GPU of it.
+#[derive(Clone, Copy)]
+struct Seen {
+    report: Report,
+    /// The number as the node counts, of which only the lowest bits travel.
+    sequence: Option<u16>,
+    memory_total: u64,
+}
+
+/// The stream to it.
+struct Link {
+    session: u64,
+    sender: mpsc::Sender<FromMaster>,
+}
+
+/// A stream that was opened: who it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) node: u32,
+    session: u64,
+}
+
+impl Book {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: NodeList::new(Settings::default()),
+            members: BTreeMap::new(),
+            by_name: HashMap::new(),
+            kinds: HashMap::new(),
+            offers: HashMap::new(),
+            numbered: 0,
+            unusable: HashMap::new(),
+        }
+    }
+
+    /// An agent has come. One that comes twice has lost its first stream, which ends with its sender here.
+    pub(crate) fn attach(
+        &mut self,
+        engine_id: &str,
+        hello: &Hello,
+        sender: mpsc::Sender<FromMaster>,
+    ) -> Session {
+        self.numbered += 1;
+        let session = self.numbered;
+        let next = self.members.last_key_value().map_or(0, |(last, _)| last + 1);
+        let node = *self.by_name.entry(hello.name.clone()).or_insert(next);
+        let member = self.members.entry(node).or_insert_with(|| Member {
+            name: hello.name.clone(),
+            engine_id: String::new(),
+            gpus: BTreeMap::new(),
+            link: None,
+            heard: clock::now(),
+            containers: HashMap::new(),
+        });
+        engine_id.clone_into(&mut member.engine_id);
+        member.heard = clock::now();
+        member.link = Some(Link { session, sender });
+        // What its containers are is told anew.
+        member.containers.clear();
+        let gone: Vec<u8> = member.gpus.keys().copied().collect();
+        for gpu in gone {
+            if hello.gpus.iter().any(|told| told.gpu == u32::from(gpu)) {
+                self.list.rejoin(Key { node, gpu });
+            } else {
+                self.list.remove(Key { node, gpu });
+                member.gpus.remove(&gpu);
+            }
+        }
+        for gpu in &hello.gpus {
+            let Ok(number) = u8::try_from(gpu.gpu) else { continue };
+            let seen = member.gpus.entry(number).or_insert(NOTHING_SEEN);
+            seen.memory_total = gpu.memory_total;
+            // It counts from the beginning.
+            seen.sequence = None;
+        }
+        Session { node, session }
+    }
+
+    /// A stream ended. Its node stays in the list until it has been silent for too long: it may come back at once.
+    pub(crate) fn detach(&mut self, session: Session) {
+        let member = self.members.get_mut(&session.node);
+        let link = member.map(|member| &mut member.link);
+        if let Some(link) = link
+            && link.as_ref().is_some_and(|link| link.session == session.session)
+        {
+            *link = None;
+        }
+    }
+
+    /// Whether the stream is still its node's.
+    pub(crate) fn holds(&self, session: Session) -> bool {
+        let link = self.members.get(&session.node).and_then(|member| member.link.as_ref());
+        link.is_some_and(|link| link.session == session.session)
+    }
+
+    /// Takes in a report; an empty one says that nothing has changed.
+    pub(crate) fn report(&mut self, session: Session, bytes: &[u8]) -> Result<(), NoReport> {
+        let records = wire::report::read(bytes)?;
+        let now = clock::now();
+        let Some(member) = self.members.get_mut(&session.node) else { return Ok(()) };
+        member.heard = now;
+        for record in &records {
+            if let Some(seen) = member.gpus.get_mut(&record.gpu) {
+                seen.take(record);
+            }
+        }
+        for (gpu, seen) in &mut member.gpus {
+            seen.report.sequence += 1;
+            self.list.report(now, Key { node: session.node, gpu: *gpu }, now, seen.report);
+        }
+        Ok(())
+    }
+
+    /// Takes in what is known of containers.
+    pub(crate) fn learn(&mut self, session: Session, containers: Vec<KnownContainer>) {
+        let Some(member) = self.members.get_mut(&session.node) else { return };
+        for container in containers {
+            if container.run_us > 0 && !container.kind.is_empty() && self.kinds.len() < KINDS_MAX {
+                self.kinds.insert(container.kind.clone(), container.run_us);
+            }
+            if member.containers.len() < CONTAINERS_MAX {
+                member.containers.insert(container.service.clone(), container);
+            }
+        }
+    }
+
+    /// How long a task takes of what runs under this name, as measured anywhere.
+    pub(crate) fn measured(&self, kind: &str) -> Option<Span> {
+        self.kinds.get(kind).map(|us| Span::from_micros(*us))
+    }
+
+    /// Sends an offer; where the answer comes. None if nobody is there to ask.
+    pub(crate) fn offer(
+        &mut self,
+        node: u32,
+        offer: wire::link::Offer,
+    ) -> Option<(u64, oneshot::Receiver<Answer>)> {
+        let link = self.members.get(&node)?.link.as_ref()?;
+        self.numbered += 1;
+        let number = self.numbered;
+        let offer = wire::link::Offer { offer: number, ..offer };
+        link.sender.try_send(Told::Offer(offer).into()).ok()?;
+        let (to, answer) = oneshot::channel();
+        self.offers.insert(number, (node, to));
+        Some((number, answer))
+    }
+
+    /// An answer came, or nobody waits for it any more. Only who was asked may answer.
+    pub(crate) fn answered(&mut self, node: u32, number: u64, answer: Option<Answer>) {
+        if self.offers.get(&number).is_none_or(|(asked, _)| *asked != node) {
+            return;
+        }
+        if let (Some((_, to)), Some(answer)) = (self.offers.remove(&number), answer) {
+            let _ = to.send(answer);
+        }
+    }
+
+    /// The engine's word on which nodes it does not use.
+    pub(crate) fn set_unusable(&mut self, unusable: HashMap<String, String>) {
+        self.unusable = unusable;
+    }
+
+    /// Why the engine would not run anything there.
+    pub(crate) fn barred(&self, key: Key) -> Option<&str> {
+        let member = self.members.get(&key.node)?;
+        self.unusable.get(&member.engine_id).map(String::as_str)
+    }
+
+    /// All GPUs where the engine would not run anything.
+    pub(crate) fn barred_keys(&self) -> Vec<Key> {
+        if self.unusable.is_empty() {
+            return Vec::new();
+        }
+        let barred = self.members.iter().filter(|(_, member)| self.unusable.contains_key(&member.engine_id));
+        barred
+            .flat_map(|(node, member)| member.gpus.keys().map(|gpu| Key { node: *node, gpu: *gpu }))
+            .collect()
+    }
+
+    /// Tells every agent.
+    pub(crate) fn tell_all(&self, told: &Told) {
+        for link in self.members.values().filter_map(|member| member.link.as_ref()) {
+            // One that does not read will be told when it comes again.
+            let _ = link.sender.try_send(told.clone().into());
+        }
+    }
+
+    /// Ends the streams of those who may no longer report, and forgets them.
+    pub(crate) fn keep_only(&mut self, may_report: impl Fn(&str) -> bool) {
+        let gone: Vec<u32> = self
+            .members
+            .iter()
+            .filter(|(_, member)| !may_report(&member.name))
+            .map(|(node, _)| *node)
+            .collect();
+        gone.into_iter().for_each(|node| self.forget(node));
+    }
+
+    /// Catches up with time: what was silent for long is forgotten.
+    pub(crate) fn advance(&mut self) {
+        let now = clock::now();
+        self.list.advance(now);
+        let is_gone = |member: &Member| member.link.is_none() && now.since(member.heard) > FORGOTTEN_AFTER;
+        let gone: Vec<u32> =
+            self.members.iter().filter(|(_, member)| is_gone(member)).map(|(node, _)| *node).collect();
+        gone.into_iter().for_each(|node| self.forget(node));
+    }
+
+    fn forget(&mut self, node: u32) {
+        if let Some(member) = self.members.remove(&node) {
+            self.by_name.remove(&member.name);
+            for gpu in member.gpus.keys() {
+                self.list.remove(Key { node, gpu: *gpu });
+            }
+        }
+    }
+
+    pub(crate) fn member(&self, node: u32) -> Option<&Member> {
+        self.members.get(&node)
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// The GPUs of the node with this name.
+    pub(crate) fn keys_of(&self, name: &str) -> Option<Vec<Key>> {
+        let node = *self.by_name.get(name)?;
+        let member = self.members.get(&node)?;
+        Some(member.gpus.keys().map(|gpu| Key { node, gpu: *gpu }).collect())
+    }
+
+    pub(crate) fn name(&self, node: u32) -> String {
+        self.members.get(&node).map(|member| member.name.clone()).unwrap_or_default()
+    }
+
+    /// How many agents are connected.
+    pub(crate) fn connected(&self) -> usize {
+        self.members.values().filter(|member| member.link.is_some()).count()
+    }
+
+    /// The node list in rank order, as it leaves the process.
+    pub(crate) fn ranked(&mut self, strategy: Strategy) -> Vec<NodeRank> {
+        let ranked = self.list.ranked(clock::now(), strategy);
+        ranked.into_iter().map(|standing| self.line(&standing)).collect()
+    }
+
+    fn line(&self, standing: &Standing) -> NodeRank {
+        let member = self.members.get(&standing.key.node);
+        let seen = member.and_then(|member| member.gpus.get(&standing.key.gpu));
+        let silent = standing.age >= Settings::default().silence_max;
+        let state = match standing.state {
+            _ if silent => "silent",
+            State { missed: true, .. } => "missed",
+            State { memory_full: true, .. } => "memory full",
+            State { core_full: true, .. } => "core full",
+            _ => "ready",
+        };
+        NodeRank {
+            node: self.name(standing.key.node),
+            gpu: standing.key.gpu,
+            provisionable: standing.provisionable,
+            state: state.to_owned(),
+            gpu_memory_free_bytes: standing.memory_free,
+            gpu_memory_total_bytes: seen.map_or(0, |seen| seen.memory_total),
+            float_us: match standing.float {
+                Float::Limited(span) => Some(span.as_micros()),
+                Float::Unlimited => None,
+            },
+            age_us: standing.age.as_micros(),
+        }
+    }
+}
+
+/// A GPU that has not reported takes nobody.
+const NOTHING_SEEN: Seen = Seen {
+    report: Report {
+        sequence: 0,
+        state: State { missed: false, memory_full: true, core_full: false },
+        memory_free: 0,
+        float_sum: Float::Unlimited,
+        float_least: Float::Unlimited,
+    },
+    sequence: None,
+    memory_total: 0,
+};
+
+impl Seen {
+    /// A record that says no more than its state leaves the figures as they were.
+    fn take(&mut self, record: &Record) {
+        let state =
+            State { missed: record.missed, memory_full: record.memory_full, core_full: record.core_full };
+        let Some(figures) = record.figures else {
+            self.report.state = state;
+            return;
+        };
+        // Of two numbers less than half the range apart, the greater is the newer.
+        let is_old = |before: u16| figures.sequence.wrapping_sub(before) >= 1 << 15;
+        if self.sequence.is_some_and(is_old) {
+            return;
+        }
+        let float = |ms: Option<i32>| {
+            ms.map_or(Float::Unlimited, |ms| Float::Limited(Span::from_millis(i64::from(ms))))
+        };
+        self.sequence = Some(figures.sequence);
+        self.report.state = state;
+        self.report.memory_free = u64::from(figures.memory_free_mib) << 20;
+        self.report.float_sum = float(figures.float_sum_ms);
+        self.report.float_least = float(figures.float_least_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::link::Gpu;
+    use wire::report::Figures;
+
+    fn hello(name: &str) -> Hello {
+        let gpu = Gpu { gpu: 0, name: "simulated".to_owned(), memory_total: 24 << 30 };
+        Hello { name: name.to_owned(), gpus: vec![gpu] }
+    }
+
+    fn record(sequence: u16, free: u32, missed: bool) -> Vec<u8> {
+        let figures = Figures { sequence, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
+        let record = Record {
+            gpu: 0,
+            missed,
+            memory_full: false,
+            core_full: false,
+            figures: (!missed).then_some(figures),
+        };
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        bytes
+    }
+
+    fn joined(book: &mut Book, name: &str) -> (Session, mpsc::Receiver<FromMaster>) {
+        let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
+        (book.attach("", &hello(name), sender), receiver)
+    }
+
+    #[test]
+    fn a_node_is_in_the_list_from_its_first_report_on() {
+        let mut book = Book::new();
+        let (session, _stream) = joined(&mut book, "a");
+        assert!(book.ranked(Strategy::Spread).is_empty());
+        book.report(session, &record(1, 1000, false)).unwrap();
+        let line = book.ranked(Strategy::Spread).remove(0);
+        assert_eq!(
+            (line.node.as_str(), line.gpu_memory_free_bytes, line.provisionable),
+            ("a", 1000 << 20, true)
+        );
+        book.report(session, &record(2, 0, true)).unwrap();
+        let line = book.ranked(Strategy::Spread).remove(0);
+        assert_eq!((line.state.as_str(), line.gpu_memory_free_bytes), ("missed", 1000 << 20));
+        book.report(session, &[]).unwrap();
+        assert_eq!(book.ranked(Strategy::Spread)[0].state, "missed", "a heartbeat changes nothing");
+        book.report(session, &record(0, 7, false)).unwrap();
+        assert_eq!(book.ranked(Strategy::Spread)[0].state, "missed", "old news");
+        book.report(session, &record(3, 7, false)).unwrap();
+        assert_eq!(book.ranked(Strategy::Spread)[0].state, "ready");
+    }
+
+    #[test]
+    fn an_agent_that_comes_again_counts_from_the_beginning_and_its_first_stream_ends() {
+        let mut book = Book::new();
+        let (first, mut stream) = joined(&mut book, "a");
+        book.report(first, &record(900, 1000, false)).unwrap();
+        let (second, _stream) = joined(&mut book, "a");
+        assert_eq!(first.node, second.node);
+        assert!(stream.try_recv().is_err() && stream.is_closed());
+        book.detach(first);
+        assert_eq!(book.connected(), 1, "the end of the first stream is old news");
+        book.report(second, &record(1, 5, false)).unwrap();
+        assert_eq!(book.ranked(Strategy::Spread)[0].gpu_memory_free_bytes, 5 << 20);
+    }
+
+    #[test]
+    fn who_may_no_longer_report_is_gone_at_once() {
+        let mut book = Book::new();
+        let (session, stream) = joined(&mut book, "a");
+        book.report(session, &record(1, 1000, false)).unwrap();
+        book.keep_only(|name| name != "a");
+        assert!(stream.is_closed() && book.list.is_empty() && book.connected() == 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! What all parts of a master share.
+
+use crate::book::Book;
+use crate::certificates::{Authority, Identity};
+use crate::complaints::Complaints;
+use crate::engine::Engine;
+use crate::meter::Meter;
+use crate::news::News;
+use crate::store::Store;
+use sched::placement::Strategy;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::kept::Kept;
+use wire::link::{Told, Welcome};
+
+/// A master.
+pub(crate) struct Master {
+    book: Mutex<Book>,
+    kept: Mutex<Arc<Kept>>,
+    pub(crate) authority: Authority,
+    pub(crate) store: Store,
+    pub(crate) engine: Engine,
+    pub(crate) complaints: Complaints,
+    pub(crate) news: News,
+    /// Where agents reach us.
+    pub(crate) address: String,
+    /// The strategy where nobody says otherwise.
+    pub(crate) strategy: Strategy,
+    /// Whether we place: the engine's leader is on our machine.
+    pub(crate) active: AtomicBool,
+    /// Where the engine's leader is.
+    leader: Mutex<String>,
+    pub(crate) counts: Counts,
+}
+
+/// What `/metrics` and `/v1/master` tell.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) reports: AtomicU64,
+    pub(crate) report_bytes: AtomicU64,
+    /// How old reports were when they came, where their senders say so.
+    pub(crate) lag: Meter,
+    /// Finding a place, with the worker's word.
+    pub(crate) placing: Meter,
+    /// The engine's part.
+    pub(crate) creating: Meter,
+    pub(crate) refusals: AtomicU64,
+    pub(crate) moves: AtomicU64,
+}
+
+impl Master {
+    pub(crate) fn new(
+        kept: Kept,
+        authority: Authority,
+        store: Store,
+        engine: Engine,
+        address: String,
+        strategy: Strategy,
+    ) -> Self {
+        Self {
+            book: Mutex::new(Book::new()),
+            kept: Mutex::new(Arc::new(kept)),
+            authority,
+            store,
+            // Without an engine there is nobody else who could place.
+            active: AtomicBool::new(matches!(engine, Engine::None)),
+            engine,
+            leader: Mutex::default(),
+            complaints: Complaints::default(),
+            news: News::new(),
+            address,
+            strategy,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What agents told. Never held across a wait.
+    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the engine's leader is; empty if there is none.
+    pub(crate) fn leader(&self) -> String {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The engine's leader is there now. Agents hear when there is none, or one again.
+    pub(crate) fn set_leader(&self, leader: String) {
+        let led = !leader.is_empty();
+        let before =
+            std::mem::replace(&mut *self.leader.lock().unwrap_or_else(PoisonError::into_inner), leader);
+        if led == before.is_empty() {
+            self.book().tell_all(&self.welcome());
+        }
+    }
+
+    /// The cluster's record, as last read.
+    pub(crate) fn kept(&self) -> Arc<Kept> {
+        Arc::clone(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The record was read anew: who was taken out is gone, and everybody hears of new masters.
+    pub(crate) fn set_kept(&self, kept: Kept) {
+        let before =
+            std::mem::replace(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner), Arc::new(kept));
+        let kept = self.kept();
+        let mut book = self.book();
+        book.keep_only(|name| kept.nodes.contains_key(name));
+        if before.masters != kept.masters {
+            book.tell_all(&self.welcome());
+        }
+    }
+
+    /// Whether a certificate is that of a node that may report; what the engine calls it.
+    pub(crate) fn may_report(&self, identity: &Identity) -> Option<String> {
+        let kept = self.kept();
+        let node = kept.nodes.get(&identity.name)?;
+        (node.key == identity.key).then(|| node.engine_id.clone())
+    }
+
+    pub(crate) fn masters(&self) -> Vec<String> {
+        let mut masters: Vec<String> = self.kept().masters.values().cloned().collect();
+        if !masters.contains(&self.address) {
+            masters.push(self.address.clone());
+        }
+        masters
+    }
+
+    pub(crate) fn welcome(&self) -> Told {
+        let led = matches!(self.engine, Engine::None) || !self.leader().is_empty();
+        Told::Welcome(Welcome { masters: self.masters(), led })
+    }
+}

@@ -1,0 +1,68 @@
+//! The agent as a member of a cluster: it joins once, reports to every master, and has the last word on who comes.
+//!
+//! ```text
+//! owner ─> Outlook (what a master may know) ─> Sayer (what changed) ─> one gRPC stream per master
+//!   ^                                                                            │
+//!   └───────────────────── may this container come? ─────────────────────────────┘
+//! ```
+//!
+//! The agent only ever connects; nothing of it listens. Read the modules in the order below.
+
+pub mod identity;
+
+pub mod client;
+
+mod sayer;
+
+mod outlook;
+
+mod fence;
+
+mod streams;
+
+pub use outlook::Snapshot;
+pub(crate) use outlook::{Outlook, consider, publish};
+pub use sayer::Sayer;
+
+use crate::run::Connect;
+use identity::Identity;
+use std::path::Path;
+use wire::token::Invitation;
+
+/// Joins a cluster, unless this node is a member of it already. One line that says what happened.
+pub async fn join(
+    state_dir: &Path,
+    name: &str,
+    invitation: &Invitation,
+    connect: &Connect,
+) -> Result<String, String> {
+    let folder = identity::folder(state_dir);
+    if let Some(known) = Identity::load(&folder).map_err(|error| error.to_string())?
+        && known.authority_digest() == invitation.token.authority
+    {
+        return Ok("this node is a member of the cluster already, and the token is not needed".to_owned());
+    }
+    let engine_id = engine_id(connect).await;
+    let joined = client::join(invitation, name, &engine_id).await.map_err(|no| no.to_string())?;
+    let path = folder.display();
+    joined.save(&folder).map_err(|error| format!("could not keep the certificate in {path}: {error}"))?;
+    Ok(format!("this node has joined the cluster as {name}"))
+}
+
+/// Reports to every master from now on, if this node is a member of a cluster: where the owner puts what they are told.
+pub(crate) fn begin(
+    config: &crate::Config,
+    teller: &crate::facts::Teller,
+    connect: &Connect,
+) -> Option<Outlook> {
+    let (snapshots, told) = tokio::sync::watch::channel(Snapshot::default());
+    streams::start(config, told, teller, connect).then(|| Outlook::new(snapshots))
+}
+
+/// What the swarm calls this machine; empty outside a swarm.
+async fn engine_id(connect: &Connect) -> String {
+    let Ok(docker) = connect() else { return String::new() };
+    let Ok(docker) = docker.negotiate_version().await else { return String::new() };
+    let info = docker.info().await.ok();
+    info.and_then(|info| info.swarm).and_then(|swarm| swarm.node_id).unwrap_or_default()
+}
