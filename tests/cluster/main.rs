@@ -1,9 +1,4 @@
-//! The cluster with real parts: TLS, gRPC, masters and agents as processes, and Docker's swarm.
+//! The cluster with real parts: TLS, gRPC, masters and agents as processes. Those with Docker's swarm are in `tests/swarm`.
 
 mod hall;
 mod security;
-
-mod town;
-
-mod losses;
-mod placement;

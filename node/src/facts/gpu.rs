@@ -1,7 +1,7 @@
 //! NVML, asked in this process: who uses which GPU, and how full it is.
 //!
 //! Asking takes microseconds, spawning `nvidia-smi` tens of milliseconds. The list of processes is read most often (see
-//! [`super::pace`]), and a list like the last one costs no more than comparing the two; what changes slowly (memory and core of the whole GPU) and what is dear (use per process, 1.4 ms) less often. Machines
+//! `pace`), and a list like the last one costs no more than comparing the two; what changes slowly (memory and core of the whole GPU) and what is dear (use per process, 1.4 ms) less often. Machines
 //! without NVML, without a driver or whose GPU falls off the bus are normal: each is said once, and looked at again later.
 
 use super::exits::Exits;

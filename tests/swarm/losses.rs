@@ -12,7 +12,6 @@ const SERVER: [&str; 8] =
     ["--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s", "--gpu-memory=1GiB"];
 
 #[test]
-#[ignore = "a swarm of three nodes takes minutes: scripts/swarm-tests"]
 fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
     let mut town = Town::found();
     for node in NODES {

@@ -10,7 +10,6 @@ use wire::cluster::{NodeRank, PlaceLine, PlaceWanted, Placed};
 const PLACEMENTS: usize = 200;
 
 #[test]
-#[ignore = "a swarm of three nodes takes minutes: scripts/swarm-tests"]
 fn containers_go_where_the_node_list_says() {
     let mut town = Town::found();
     town.start_master(1, &[]);
