@@ -12,7 +12,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
-use wire::agent::{ContainerLine, NodeLine, PolicyLine, PolicyWanted, State};
+use wire::agent::{NodeLine, PolicyLine, PolicyWanted, TaskLine};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
 
@@ -68,15 +68,16 @@ impl Hold {
         let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;
         let mut players: Vec<Player> =
             cgroups.iter().map(|cgroup| Player::start(&mut cgroup.inside(&work))).collect::<Result<_>>()?;
-        wait_for("tasks", || containers(&stage, |line| line.tasks > 0) == Some(players.len()))?;
+        wait_for("tasks", || tasks(&stage, |_| true) == Some(players.len()))?;
         let watcher = stop::Watcher::start(&players);
         let waiting = cgroups.len() - 1;
-        let held = |line: &ContainerLine| matches!(line.live.state, State::Frozen | State::Held);
+        // A shut gate is no stop yet: these stand.
+        let stands = |line: &TaskLine| line.held;
         for _ in 0..self.rounds {
             set_policy(&stage, "earliest-deadline")?;
-            wait_for("containers that are held", || containers(&stage, held) == Some(waiting))?;
+            wait_for("tasks that stand", || tasks(&stage, stands) == Some(waiting))?;
             set_policy(&stage, "none")?;
-            wait_for("containers that run", || containers(&stage, held) == Some(0))?;
+            wait_for("tasks that run", || tasks(&stage, stands) == Some(0))?;
         }
         let (stops, journal) = (watcher.end(), stage.state().join("journal"));
         let result = match tier {
@@ -96,10 +97,10 @@ fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
     set.map(drop).map_err(|error| crate::ask::failure(&error))
 }
 
-/// How many containers are so.
-fn containers(stage: &Stage, are_so: impl Fn(&ContainerLine) -> bool) -> Option<usize> {
-    let containers: Vec<ContainerLine> = client::get(&stage.socket(), "/v1/containers").ok()?;
-    Some(containers.iter().filter(|line| are_so(line)).count())
+/// How many tasks that run are so.
+fn tasks(stage: &Stage, are_so: impl Fn(&TaskLine) -> bool) -> Option<usize> {
+    let tasks: Vec<TaskLine> = client::get(&stage.socket(), "/v1/tasks").ok()?;
+    Some(tasks.iter().filter(|line| line.end.is_none() && are_so(line)).count())
 }
 
 /// From each decision to the answer that it is done, in the newest recording.
