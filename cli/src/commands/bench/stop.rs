@@ -19,6 +19,9 @@ use wire::journal::{FactLine, Line};
 /// How often each is asked for.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 
+/// Before the programs, and before the agent, which has no part in the stop.
+const NICENESS: i32 = -15;
+
 /// When which process was seen to stand: its pid, and microseconds since boot.
 type Stops = Vec<(u32, u64)>;
 
@@ -34,6 +37,8 @@ impl Watcher {
         let end = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&end);
         let thread = std::thread::spawn(move || {
+            // A watcher that waits for a processor sees a stop late. Who is not root stays as it is.
+            let _ = rustix::process::setpriority_process(None, NICENESS);
             let mut stops = Vec::new();
             while !ends.load(Ordering::Relaxed) {
                 stops.extend(pids.iter().filter(|pid| has_stopped(**pid)).map(|pid| (*pid, now_us())));
