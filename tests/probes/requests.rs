@@ -21,45 +21,48 @@ fn expected(requests: &[Value]) -> (usize, usize) {
 
 #[test]
 fn two_hundred_requests_are_two_hundred_tasks() {
-    let _turn = alone();
-    let scene = Scene::new(shared(), 1);
-    let _agent = scene.agent();
-    let name = format!("requests-{}", std::process::id());
-    let number = REQUESTS.to_string();
-    // The first comes when the probes are long there.
-    let script = ["leeway", "work", "serve", "--after", "2s", "--requests", &number, "--kernel-us", "2000"];
-    let words = [script.as_slice(), &["--every", "40ms", "--json"]].concat();
-    scene.start(0, &["--name", &name, "-dl", "25ms", "--task", "burst"], &words);
-    let (printed, _) = scene.outcome(&name);
-    let requests = printed[0]["requests"].as_array().expect("requests");
-    let (least, most) = expected(requests);
-    let mut tasks = eventually("a task for each request", || {
-        let tasks = scene.tasks(&name);
-        let ended = tasks.iter().all(|task| !task["end"].is_null());
-        (ended && (least..=most).contains(&tasks.len())).then_some(tasks)
+    crate::errors::twice(|| {
+        let _turn = alone();
+        let scene = Scene::new(shared(), 1);
+        let _agent = scene.agent();
+        let name = format!("requests-{}", std::process::id());
+        let number = REQUESTS.to_string();
+        // The first comes when the probes are long there.
+        let script =
+            ["leeway", "work", "serve", "--after", "2s", "--requests", &number, "--kernel-us", "2000"];
+        let words = [script.as_slice(), &["--every", "40ms", "--json"]].concat();
+        scene.start(0, &["--name", &name, "-dl", "25ms", "--task", "burst"], &words);
+        let (printed, _) = scene.outcome(&name);
+        let requests = printed[0]["requests"].as_array().expect("requests");
+        let (least, most) = expected(requests);
+        let mut tasks = eventually("a task for each request", || {
+            let tasks = scene.tasks(&name);
+            let ended = tasks.iter().all(|task| !task["end"].is_null());
+            (ended && (least..=most).contains(&tasks.len())).then_some(tasks)
+        });
+        eprintln!(
+            "{} requests, {} tasks; between {least} and {most} by the program's record",
+            requests.len(),
+            tasks.len()
+        );
+        tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        for request in requests {
+            let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
+            let nearest = |task: &&Value| (seconds(&task["start"]) - start).abs();
+            let task = tasks.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))).expect("a task");
+            starts.push(nearest(&task));
+            ends.push((seconds(&task["end"]) - end).abs());
+        }
+        for task in &tasks {
+            let run_us = task["run_us"].as_i64().expect("a run time");
+            assert_eq!((&task["mode"], &task["deadline_us"]), (&"burst".into(), &25_000.into()), "{task}");
+            assert_eq!(task["float_us"], 25_000 - run_us, "{task}");
+            assert_eq!(task["hit"], run_us <= 25_000, "{task}");
+            assert_eq!(task["approximate"], false, "{task}");
+        }
+        check("start of a request", starts);
+        check("end of a request", ends);
+        scene.remove(&name);
     });
-    eprintln!(
-        "{} requests, {} tasks; between {least} and {most} by the program's record",
-        requests.len(),
-        tasks.len()
-    );
-    tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
-    let (mut starts, mut ends) = (Vec::new(), Vec::new());
-    for request in requests {
-        let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
-        let nearest = |task: &&Value| (seconds(&task["start"]) - start).abs();
-        let task = tasks.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))).expect("a task");
-        starts.push(nearest(&task));
-        ends.push((seconds(&task["end"]) - end).abs());
-    }
-    for task in &tasks {
-        let run_us = task["run_us"].as_i64().expect("a run time");
-        assert_eq!((&task["mode"], &task["deadline_us"]), (&"burst".into(), &25_000.into()), "{task}");
-        assert_eq!(task["float_us"], 25_000 - run_us, "{task}");
-        assert_eq!(task["hit"], run_us <= 25_000, "{task}");
-        assert_eq!(task["approximate"], false, "{task}");
-    }
-    check("start of a request", starts);
-    check("end of a request", ends);
-    scene.remove(&name);
 }

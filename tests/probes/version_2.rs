@@ -18,12 +18,8 @@ fn everything_again_on_cgroup_version_2() {
     let _turn = crate::errors::alone();
     let alone = "mount --make-rprivate / && umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup \
                  && exec \"$0\" --test-threads 1 --nocapture";
-    let again = || {
-        let mut tests = Command::new("unshare");
-        tests.args(["--mount", "sh", "-c", alone]).arg(std::env::current_exe().expect("this program"));
-        let status = tests.env(AGAIN, "1").env_remove("LEEWAY_TEST_DOCKER_HOST").status().expect("unshare");
-        status.success()
-    };
-    // On a machine with much else to do, one task in hundreds was missed here, once in a few runs; why is not known yet.
-    assert!(again() || again(), "on version 2 something fails that works on version 1");
+    let mut tests = Command::new("unshare");
+    tests.args(["--mount", "sh", "-c", alone]).arg(std::env::current_exe().expect("this program"));
+    let status = tests.env(AGAIN, "1").env_remove("LEEWAY_TEST_DOCKER_HOST").status().expect("unshare");
+    assert!(status.success(), "on version 2 something fails that works on version 1");
 }
