@@ -36,6 +36,8 @@ pub(crate) struct Probed {
     ordered: HashMap<Process, Coverage>,
     /// How many launches of a process went through a gate that was shut.
     leaks: HashMap<Process, u32>,
+    /// The probes were asked for what they have not told yet.
+    asked: bool,
     /// Something changed that coverage or roles depend on.
     pub(crate) stale: bool,
 }
@@ -81,11 +83,32 @@ impl Owner {
             Seen::Context(process) => self.on_context(process),
             Seen::Covered(process, fresh) => self.on_covered(process, fresh),
             Seen::Work(process, work) => self.on_work(at, process, work),
+            Seen::Heard => {
+                self.probed.asked = false;
+                self.learn(at, Fact::Heard);
+            }
             Seen::Beat => {
                 if let Some(launches) = &self.probed.launches {
                     launches.beat();
                 }
             }
+        }
+    }
+
+    /// Time goes on while news is on its way: from the beginning nothing is over before the probes say that nothing was missed.
+    pub(crate) fn begin_hearing(&mut self) {
+        if self.probed.launches.is_some() {
+            self.learn(clock::now(), Fact::Heard);
+        }
+    }
+
+    /// Asks the probes for what they have not told yet, where something depends on it.
+    pub(crate) fn hear(&mut self) {
+        if let Some(launches) = self.probed.launches.as_ref().filter(|_| !self.probed.asked)
+            && self.scheduler.tracker().awaits_word()
+        {
+            launches.hear();
+            self.probed.asked = true;
         }
     }
 

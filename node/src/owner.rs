@@ -85,8 +85,10 @@ pub(crate) struct Owner {
 impl Owner {
     /// Runs until told to stop, or until nobody is left to tell anything.
     pub(crate) fn run(mut self, news: Receiver<News>) {
+        self.begin_hearing();
         while self.turn(&news) {
             self.decide();
+            self.hear();
             self.order_probes(clock::now());
             self.publish();
             self.renew();

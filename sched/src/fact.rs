@@ -212,6 +212,8 @@ pub enum Fact {
         /// To which GPU.
         gpu: GpuId,
     },
+    /// Whatever the probes saw until now has been told. Who never says so tells at once.
+    Heard,
     /// A look at a GPU.
     Gpu {
         /// Which GPU.

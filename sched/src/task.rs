@@ -243,6 +243,14 @@ impl Task {
         self.deadline.map(|deadline| self.start + deadline.span())
     }
 
+    /// Whether it is a burst whose work was done in time: it can only miss if it goes on.
+    pub(crate) fn is_done_in_time(&self) -> bool {
+        match self.demand {
+            Demand::Drained(since) => self.mode == Mode::Burst && self.due().is_none_or(|due| since <= due),
+            _ => false,
+        }
+    }
+
     /// What is left until its deadline; negative once it has missed.
     pub fn float(&self, now: Instant) -> Option<Span> {
         self.due().map(|due| due.since(now))

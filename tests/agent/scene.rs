@@ -195,7 +195,7 @@ pub(crate) fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
 }
 
 /// The same, for what says what there is instead.
-fn eventually_or<T>(what: &str, look: impl Fn() -> Result<T, String>) -> T {
+pub(crate) fn eventually_or<T>(what: &str, look: impl Fn() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
         match look() {

@@ -33,11 +33,3 @@ pub(crate) fn check(what: &str, mut errors_s: Vec<f64>) {
 pub(crate) fn outside(moment: f64, from: f64, to: f64) -> f64 {
     (from - moment).max(moment - to).max(0.0)
 }
-
-/// Once more, if it fails. On a machine with much else to do one task in hundreds is missed now and then; why is not known yet.
-pub(crate) fn twice(test: impl Fn()) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_err() {
-        eprintln!("once more:");
-        test();
-    }
-}

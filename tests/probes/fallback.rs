@@ -23,39 +23,35 @@ fn a_task_is_seen(scene: &Scene) {
 
 #[test]
 fn probes_that_are_turned_off_are_not_missed() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        std::fs::write(scene.place("leeway.toml"), "probes = \"off\"\n").expect("a configuration");
-        let agent = scene.agent();
-        assert_eq!(scene.node().expect("an agent")["tier"], "polling");
-        a_task_is_seen(&scene);
-        agent.stop();
-        assert!(!scene.log().contains("polling"), "{}", scene.log());
-    });
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    std::fs::write(scene.place("leeway.toml"), "probes = \"off\"\n").expect("a configuration");
+    let agent = scene.agent();
+    assert_eq!(scene.node().expect("an agent")["tier"], "polling");
+    a_task_is_seen(&scene);
+    agent.stop();
+    assert!(!scene.log().contains("polling"), "{}", scene.log());
 }
 
 #[test]
 fn who_is_not_root_polls_and_is_told_why_once() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let open = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(scene.places.path(), open).expect("a folder for everybody");
-        // Where it is built, nobody else may look.
-        let program = scene.place("leeway");
-        std::fs::copy(leeway_program(), &program).expect("a copy");
-        let model = scene.leeway(["agent"]);
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
-        command.args(model.get_args()).arg("--driver").arg(scene.place("gpu"));
-        command.envs(model.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let _agent = Running::start(command.stderr(scene.new_log()));
-        eventually("an agent that polls", || scene.node().filter(|node| node["tier"] == "polling"));
-        a_task_is_seen(&scene);
-        let said = scene.log();
-        let lines: Vec<&str> = said.lines().filter(|line| line.contains("polling")).collect();
-        assert_eq!(lines.len(), 1, "{said}");
-        assert!(lines[0].starts_with("notice: tasks are seen by polling: the kernel refuses"), "{said}");
-    });
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scene.places.path(), open).expect("a folder for everybody");
+    // Where it is built, nobody else may look.
+    let program = scene.place("leeway");
+    std::fs::copy(leeway_program(), &program).expect("a copy");
+    let model = scene.leeway(["agent"]);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
+    command.args(model.get_args()).arg("--driver").arg(scene.place("gpu"));
+    command.envs(model.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let _agent = Running::start(command.stderr(scene.new_log()));
+    eventually("an agent that polls", || scene.node().filter(|node| node["tier"] == "polling"));
+    a_task_is_seen(&scene);
+    let said = scene.log();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("polling")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].starts_with("notice: tasks are seen by polling: the kernel refuses"), "{said}");
 }

@@ -17,43 +17,36 @@ fn links_for_everybody(agent: &Running) -> usize {
 
 #[test]
 fn a_library_of_the_images_own_is_probed_and_only_once() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let agent = scene.agent();
-        let own = scene.place("own");
-        std::fs::create_dir(&own).expect("a folder");
-        std::fs::copy(scene.place("gpu/libcuda.so.1"), own.join("libcuda.so.1")).expect("a copy");
-        let mount = format!("type=bind,source={},target=/own,readonly", own.display());
-        let options = ["-dl", "1s", "--task", "burst", "--mount", &mount];
-        let serve = |requests: &'static str| {
-            let words = ["leeway", "work", "serve", "--driver", "/own", "--json", "--every", "50ms"];
-            [words.as_slice(), &["--kernel-us", "1000", "--after", "2s", "--requests", requests]].concat()
-        };
-        let one = Box::start(&scene, "own-one", &options, &serve("100000"));
-        eventually("request of a program with its own library", || {
-            scene
-                .tasks(&one.name)
-                .iter()
-                .any(|task| !task["end"].is_null() && task["hit"] == true)
-                .then_some(())
-        });
-        // The file is known now, so the next one is seen from its first call on.
-        let two = Box::start(&scene, "own-two", &options, &serve("20"));
-        let (printed, _) = scene.outcome(&two.name);
-        let requests = printed[0]["requests"].as_array().expect("requests");
-        let tasks = eventually("task for each request", || {
-            let tasks = scene.tasks(&two.name);
-            (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null()))
-                .then_some(tasks)
-        });
-        for request in requests {
-            let start = seconds(&request["start"]);
-            let is_near = |task: &serde_json::Value| (seconds(&task["start"]) - start).abs() < 0.05;
-            assert!(tasks.iter().any(is_near), "no task for {request}");
-        }
-        assert_eq!(links_for_everybody(&agent), 4, "two files, calls and returns");
-        remove(&scene, &[&one, &two]);
-        agent.stop();
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent();
+    let own = scene.place("own");
+    std::fs::create_dir(&own).expect("a folder");
+    std::fs::copy(scene.place("gpu/libcuda.so.1"), own.join("libcuda.so.1")).expect("a copy");
+    let mount = format!("type=bind,source={},target=/own,readonly", own.display());
+    let options = ["-dl", "1s", "--task", "burst", "--mount", &mount];
+    let serve = |requests: &'static str| {
+        let words = ["leeway", "work", "serve", "--driver", "/own", "--json", "--every", "50ms"];
+        [words.as_slice(), &["--kernel-us", "1000", "--after", "2s", "--requests", requests]].concat()
+    };
+    let one = Box::start(&scene, "own-one", &options, &serve("100000"));
+    eventually("request of a program with its own library", || {
+        scene.tasks(&one.name).iter().any(|task| !task["end"].is_null() && task["hit"] == true).then_some(())
     });
+    // The file is known now, so the next one is seen from its first call on.
+    let two = Box::start(&scene, "own-two", &options, &serve("20"));
+    let (printed, _) = scene.outcome(&two.name);
+    let requests = printed[0]["requests"].as_array().expect("requests");
+    let tasks = eventually("task for each request", || {
+        let tasks = scene.tasks(&two.name);
+        (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+    });
+    for request in requests {
+        let start = seconds(&request["start"]);
+        let is_near = |task: &serde_json::Value| (seconds(&task["start"]) - start).abs() < 0.05;
+        assert!(tasks.iter().any(is_near), "no task for {request}");
+    }
+    assert_eq!(links_for_everybody(&agent), 4, "two files, calls and returns");
+    remove(&scene, &[&one, &two]);
+    agent.stop();
 }

@@ -2,7 +2,7 @@
 
 use crate::daemon::shared;
 use crate::errors::{alone, check};
-use crate::scene::{Scene, eventually, seconds};
+use crate::scene::{Scene, eventually_or, seconds};
 use serde_json::Value;
 
 const REQUESTS: usize = 200;
@@ -19,50 +19,72 @@ fn expected(requests: &[Value]) -> (usize, usize) {
     (more_than(APART_S), more_than(TOGETHER_S))
 }
 
+/// The requests during which no task began, or more than one, with what was there.
+fn differences(requests: &[Value], tasks: &[Value]) -> String {
+    let spans: Vec<(f64, Option<f64>)> = tasks
+        .iter()
+        .map(|task| (seconds(&task["start"]), task["end"].as_str().map(|_| seconds(&task["end"]))))
+        .collect();
+    let mut said = String::new();
+    let mut from = f64::MIN;
+    for (number, request) in requests.iter().enumerate() {
+        let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
+        let begun: Vec<_> = spans.iter().filter(|span| span.0 > from && span.0 <= end).collect();
+        if begun.len() != 1 {
+            said += &format!("request {number}, {start:.6} to {end:.6} ({request}), has {begun:.6?}\n");
+            let near = spans.iter().filter(|span| (span.0 - start).abs() < 0.2);
+            said += &format!("  near: {:.6?}\n", near.collect::<Vec<_>>());
+        }
+        from = end;
+    }
+    said
+}
+
 #[test]
 fn two_hundred_requests_are_two_hundred_tasks() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let _agent = scene.agent();
-        let name = format!("requests-{}", std::process::id());
-        let number = REQUESTS.to_string();
-        // The first comes when the probes are long there.
-        let script =
-            ["leeway", "work", "serve", "--after", "2s", "--requests", &number, "--kernel-us", "2000"];
-        let words = [script.as_slice(), &["--every", "40ms", "--json"]].concat();
-        scene.start(0, &["--name", &name, "-dl", "25ms", "--task", "burst"], &words);
-        let (printed, _) = scene.outcome(&name);
-        let requests = printed[0]["requests"].as_array().expect("requests");
-        let (least, most) = expected(requests);
-        let mut tasks = eventually("a task for each request", || {
-            let tasks = scene.tasks(&name);
-            let ended = tasks.iter().all(|task| !task["end"].is_null());
-            (ended && (least..=most).contains(&tasks.len())).then_some(tasks)
-        });
-        eprintln!(
-            "{} requests, {} tasks; between {least} and {most} by the program's record",
-            requests.len(),
-            tasks.len()
-        );
-        tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
-        let (mut starts, mut ends) = (Vec::new(), Vec::new());
-        for request in requests {
-            let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
-            let nearest = |task: &&Value| (seconds(&task["start"]) - start).abs();
-            let task = tasks.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))).expect("a task");
-            starts.push(nearest(&task));
-            ends.push((seconds(&task["end"]) - end).abs());
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    let name = "requests".to_owned();
+    let number = REQUESTS.to_string();
+    // The first comes when the probes are long there.
+    let script = ["leeway", "work", "serve", "--after", "2s", "--requests", &number, "--kernel-us", "2000"];
+    let words = [script.as_slice(), &["--every", "40ms", "--json"]].concat();
+    scene.start(0, &["--name", &name, "-dl", "25ms", "--task", "burst"], &words);
+    let (printed, _) = scene.outcome(&name);
+    let requests = printed[0]["requests"].as_array().expect("requests");
+    let (least, most) = expected(requests);
+    let mut tasks = eventually_or("a task for each request", || {
+        let tasks = scene.tasks(&name);
+        let ended = tasks.iter().all(|task| !task["end"].is_null());
+        if ended && (least..=most).contains(&tasks.len()) {
+            return Ok(tasks);
         }
-        for task in &tasks {
-            let run_us = task["run_us"].as_i64().expect("a run time");
-            assert_eq!((&task["mode"], &task["deadline_us"]), (&"burst".into(), &25_000.into()), "{task}");
-            assert_eq!(task["float_us"], 25_000 - run_us, "{task}");
-            assert_eq!(task["hit"], run_us <= 25_000, "{task}");
-            assert_eq!(task["approximate"], false, "{task}");
-        }
-        check("start of a request", starts);
-        check("end of a request", ends);
-        scene.remove(&name);
+        let differences = differences(requests, &tasks);
+        Err(format!("but {} of {least} to {most}; {differences}\nagent: {}", tasks.len(), scene.log()))
     });
+    eprintln!(
+        "{} requests, {} tasks; between {least} and {most} by the program's record",
+        requests.len(),
+        tasks.len()
+    );
+    tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for request in requests {
+        let (start, end) = (seconds(&request["start"]), seconds(&request["end"]));
+        let nearest = |task: &&Value| (seconds(&task["start"]) - start).abs();
+        let task = tasks.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))).expect("a task");
+        starts.push(nearest(&task));
+        ends.push((seconds(&task["end"]) - end).abs());
+    }
+    for task in &tasks {
+        let run_us = task["run_us"].as_i64().expect("a run time");
+        assert_eq!((&task["mode"], &task["deadline_us"]), (&"burst".into(), &25_000.into()), "{task}");
+        assert_eq!(task["float_us"], 25_000 - run_us, "{task}");
+        assert_eq!(task["hit"], run_us <= 25_000, "{task}");
+        assert_eq!(task["approximate"], false, "{task}");
+    }
+    check("start of a request", starts);
+    check("end of a request", ends);
+    scene.remove(&name);
 }

@@ -10,45 +10,41 @@ use std::path::Path;
 
 #[test]
 fn requests_with_graphs_streams_and_threads_are_one_task_each() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let _agent = scene.agent();
-        let name = format!("streams-{}", std::process::id());
-        let program = std::env::current_exe().expect("this program");
-        assert_ne!(program, Path::new(leeway_program()));
-        let mount = format!("type=bind,source={},target=/program,readonly", program.display());
-        let set = format!("{IN_CONTAINER}=1");
-        let loader = format!("{FOLDER_IN_CONTAINER}/lib/ld.so");
-        let libraries = format!("{FOLDER_IN_CONTAINER}/lib");
-        let words = [
-            loader.as_str(),
-            "--library-path",
-            &libraries,
-            "/program",
-            "--nocapture",
-            "--exact",
-            "program::uses_streams_events_graphs_and_threads",
-        ];
-        let options = ["--name", &name, "-dl", "60s", "--task", "burst", "--mount", &mount, "--env", &set];
-        scene.start(0, &options, &words);
-        output(&mut scene.daemon.docker(["wait", &name]));
-        let printed = stdout(&output(&mut scene.daemon.docker(["logs", &name])));
-        let requests: Vec<Value> =
-            printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        assert_eq!(requests.len(), 7, "{printed}");
-        let mut tasks = eventually("a task for each request", || {
-            let tasks = scene.tasks(&name);
-            (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null()))
-                .then_some(tasks)
-        });
-        tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
-        for (request, task) in requests.iter().zip(&tasks) {
-            let off = |moment: &str| seconds(&task[moment]) - seconds(&request[moment]);
-            let (start, end) = (off("start"), off("end"));
-            eprintln!("{}: start {:+.0} us, end {:+.0} us", request["what"], start * 1e6, end * 1e6);
-            assert!(start.abs() < ERROR_S_MAX && end.abs() < ERROR_S_MAX, "{request} {task}");
-        }
-        scene.remove(&name);
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    let name = format!("streams-{}", std::process::id());
+    let program = std::env::current_exe().expect("this program");
+    assert_ne!(program, Path::new(leeway_program()));
+    let mount = format!("type=bind,source={},target=/program,readonly", program.display());
+    let set = format!("{IN_CONTAINER}=1");
+    let loader = format!("{FOLDER_IN_CONTAINER}/lib/ld.so");
+    let libraries = format!("{FOLDER_IN_CONTAINER}/lib");
+    let words = [
+        loader.as_str(),
+        "--library-path",
+        &libraries,
+        "/program",
+        "--nocapture",
+        "--exact",
+        "program::uses_streams_events_graphs_and_threads",
+    ];
+    let options = ["--name", &name, "-dl", "60s", "--task", "burst", "--mount", &mount, "--env", &set];
+    scene.start(0, &options, &words);
+    output(&mut scene.daemon.docker(["wait", &name]));
+    let printed = stdout(&output(&mut scene.daemon.docker(["logs", &name])));
+    let requests: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(requests.len(), 7, "{printed}");
+    let mut tasks = eventually("a task for each request", || {
+        let tasks = scene.tasks(&name);
+        (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
     });
+    tasks.sort_by(|a, b| seconds(&a["start"]).total_cmp(&seconds(&b["start"])));
+    for (request, task) in requests.iter().zip(&tasks) {
+        let off = |moment: &str| seconds(&task[moment]) - seconds(&request[moment]);
+        let (start, end) = (off("start"), off("end"));
+        eprintln!("{}: start {:+.0} us, end {:+.0} us", request["what"], start * 1e6, end * 1e6);
+        assert!(start.abs() < ERROR_S_MAX && end.abs() < ERROR_S_MAX, "{request} {task}");
+    }
+    scene.remove(&name);
 }

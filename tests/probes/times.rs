@@ -23,40 +23,36 @@ fn programs(scene: &Scene, mode: &str, words: &str) -> Vec<(Value, Value)> {
 
 #[test]
 fn a_process_begins_with_its_first_call_and_ends_with_its_exit() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let _agent = scene.agent();
-        assert_eq!(scene.node().expect("an agent")["tier"], "probes");
-        let pairs = programs(&scene, "process", "matmul --n 256");
-        let start = |(program, task): &(Value, Value)| {
-            assert_eq!((&task["approximate"], &task["mode"]), (&false.into(), &"process".into()), "{task}");
-            (seconds(&task["start"]) - seconds(&program["init"])).abs()
-        };
-        check("start of a process", pairs.iter().map(start).collect());
-        // Its exit is after the last it wrote down, and before the next one's first.
-        let end = |(now, next): (&(Value, Value), &(Value, Value))| {
-            outside(seconds(&now.1["end"]), seconds(&now.0["end"]), seconds(&next.0["init"]))
-        };
-        check("end of a process", pairs.iter().zip(&pairs[1..]).map(end).collect());
-    });
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    assert_eq!(scene.node().expect("an agent")["tier"], "probes");
+    let pairs = programs(&scene, "process", "matmul --n 256");
+    let start = |(program, task): &(Value, Value)| {
+        assert_eq!((&task["approximate"], &task["mode"]), (&false.into(), &"process".into()), "{task}");
+        (seconds(&task["start"]) - seconds(&program["init"])).abs()
+    };
+    check("start of a process", pairs.iter().map(start).collect());
+    // Its exit is after the last it wrote down, and before the next one's first.
+    let end = |(now, next): (&(Value, Value), &(Value, Value))| {
+        outside(seconds(&now.1["end"]), seconds(&now.0["end"]), seconds(&next.0["init"]))
+    };
+    check("end of a process", pairs.iter().zip(&pairs[1..]).map(end).collect());
 }
 
 #[test]
 fn a_task_by_memory_begins_with_its_first_block_and_ends_with_its_last() {
-    crate::errors::twice(|| {
-        let _turn = alone();
-        let scene = Scene::new(shared(), 1);
-        let _agent = scene.agent();
-        // Long enough for the probes to be there before the block is freed.
-        let pairs = programs(&scene, "memory", "hold --memory 1MiB --for 300ms");
-        let start = |(program, task): &(Value, Value)| {
-            outside(seconds(&task["start"]), seconds(&program["context"]), seconds(&program["allocated"]))
-        };
-        let end = |(program, task): &(Value, Value)| {
-            outside(seconds(&task["end"]), seconds(&program["output"]), seconds(&program["end"]))
-        };
-        check("end of a task by memory", pairs.iter().map(end).collect());
-        check("start of a task by memory", pairs.iter().map(start).collect());
-    });
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent();
+    // Long enough for the probes to be there before the block is freed.
+    let pairs = programs(&scene, "memory", "hold --memory 1MiB --for 300ms");
+    let start = |(program, task): &(Value, Value)| {
+        outside(seconds(&task["start"]), seconds(&program["context"]), seconds(&program["allocated"]))
+    };
+    let end = |(program, task): &(Value, Value)| {
+        outside(seconds(&task["end"]), seconds(&program["output"]), seconds(&program["end"]))
+    };
+    check("end of a task by memory", pairs.iter().map(end).collect());
+    check("start of a task by memory", pairs.iter().map(start).collect());
 }

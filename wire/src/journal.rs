@@ -144,6 +144,7 @@ pub enum FactLine {
         process: ProcessPair,
         gpu: u16,
     },
+    Heard,
     Gpu {
         gpu: u16,
         core_permille: u16,

@@ -56,6 +56,10 @@ impl Exits {
             return false;
         }
         let mut watched = self.watched();
+        // Probes and NVML meet the same process at the same time.
+        if watched.get(&process.pid).is_some_and(|(known, ..)| *known == process) {
+            return true;
+        }
         // Numbered, because a pid that is used again may be watched anew before word of the first exit is taken in.
         let number = watched.get(&process.pid).map_or(0, |(_, number, _)| number.wrapping_add(1));
         let data = epoll::EventData::new_u64(u64::from(number) << 32 | u64::from(process.pid));
@@ -111,7 +115,7 @@ mod tests {
         let exits = Exits::start(Teller(sender)).unwrap();
         let mut child = std::process::Command::new("sleep").arg("0.2").spawn().unwrap();
         let (process, _) = process::look(child.id()).unwrap();
-        assert!(exits.watch(process));
+        assert!(exits.watch(process) && exits.watch(process), "twice is as good as once");
         assert_eq!(exits.known(child.id()), Some(process));
         child.wait().unwrap();
         let seen = clock::now();

@@ -72,6 +72,7 @@ pub(super) fn fact(fact: &Fact) -> FactLine {
             FactLine::SwappedOut { process: pair(process), gpu: gpu.0, bytes }
         }
         Fact::SwappedIn { process, gpu } => FactLine::SwappedIn { process: pair(process), gpu: gpu.0 },
+        Fact::Heard => FactLine::Heard,
         Fact::Gpu { gpu, reading } => FactLine::Gpu {
             gpu: gpu.0,
             core_permille: reading.core_permille,
@@ -159,6 +160,7 @@ pub(super) fn read(line: &FactLine) -> Fact {
         FactLine::SwappedIn { process: pair, gpu } => {
             Fact::SwappedIn { process: process(pair), gpu: GpuId(gpu) }
         }
+        FactLine::Heard => Fact::Heard,
         FactLine::Gpu { gpu, core_permille, memory_used, memory_total } => {
             Fact::Gpu { gpu: GpuId(gpu), reading: Reading { core_permille, memory_used, memory_total } }
         }

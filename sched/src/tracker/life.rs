@@ -113,9 +113,8 @@ impl Tracker {
         if at < task.demand_at || (stands && at < task.free_since) {
             return;
         }
-        if let Demand::Drained(since) = task.demand {
-            self.drains.remove(&(since + self.burst_gap, id));
-        }
+        self.unlist(id);
+        let Some(task) = self.tasks.get_mut(&id) else { return };
         task.demand_at = at;
         task.demand = demand;
         if stands || demand == Demand::Busy {
@@ -127,6 +126,7 @@ impl Tracker {
             Demand::AtAllocation(bytes) => Some(task.memory.saturating_add(bytes)),
             _ => None,
         };
+        self.list(id);
         self.changed.insert(key.1);
         let id = self.begin_if_due(at, id, events);
         self.note_demand(at, key, demand, events);
@@ -141,12 +141,7 @@ impl Tracker {
                 self.slips_through(at, id);
                 self.go_on(at, id, events);
             }
-            Demand::Drained(since) => {
-                if self.tasks.get(&id).is_some_and(|task| task.mode == Mode::Burst) {
-                    self.drains.insert((since + self.burst_gap, id));
-                    events.extend(self.advance(at));
-                }
-            }
+            Demand::Drained(_) => events.extend(self.advance(at)),
             Demand::AtLaunch => self.come_to_a_stand(at, id, Gate::Launches, events),
             Demand::AtAllocation(_) => self.come_to_a_stand(at, id, Gate::Allocations, events),
             Demand::Host | Demand::Unknown => {}
@@ -298,6 +293,21 @@ impl Tracker {
         }
     }
 
+    /// Puts a task on the lists that time works on.
+    fn list(&mut self, id: TaskId) {
+        let Some(task) = self.tasks.get(&id) else { return };
+        match task.demand {
+            Demand::Drained(since) if task.mode == Mode::Burst => {
+                self.drains.insert((since + self.burst_gap, id));
+            }
+            _ => {}
+        }
+        let can_miss = !task.dormant && !task.missed && !task.is_done_in_time();
+        if let Some(due) = task.due().filter(|_| can_miss) {
+            self.dues.insert((due, id));
+        }
+    }
+
     /// Takes a task off the lists that time works on.
     fn unlist(&mut self, id: TaskId) {
         let Some(task) = self.tasks.get(&id) else { return };
@@ -310,17 +320,17 @@ impl Tracker {
     }
 
     pub(super) fn set_deadline(&mut self, id: TaskId, deadline: Option<Deadline>) {
-        let Some(task) = self.tasks.get_mut(&id).filter(|task| !task.dormant) else { return };
-        if let Some(due) = task.due() {
-            self.dues.remove(&(due, id));
+        if self.tasks.get(&id).is_none_or(|task| task.dormant) {
+            return;
         }
+        self.unlist(id);
+        let Some(task) = self.tasks.get_mut(&id) else { return };
         task.deadline = deadline;
         task.missed = false;
-        if let Some(due) = task.due() {
-            self.dues.insert((due, id));
-        }
-        self.changed.insert(task.gpu);
-        if let Some(container) = task.container.and_then(|container| self.containers.get_mut(&container)) {
+        let (gpu, container) = (task.gpu, task.container);
+        self.list(id);
+        self.changed.insert(gpu);
+        if let Some(container) = container.and_then(|container| self.containers.get_mut(&container)) {
             container.note_new_deadline(id);
         }
     }

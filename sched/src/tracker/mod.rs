@@ -86,6 +86,8 @@ pub struct Tracker {
     tasks_seen: u64,
     dormant_seen: u64,
     clock: Instant,
+    /// How far the probes have told what they saw; none where they tell at once.
+    heard: Option<Instant>,
 }
 
 impl Tracker {
@@ -142,6 +144,10 @@ impl Tracker {
                 self.on_swapped_out(at, (process, gpu), bytes, &mut events);
             }
             Fact::SwappedIn { process, gpu } => self.on_swapped_in(at, (process, gpu), &mut events),
+            Fact::Heard => {
+                self.heard = self.heard.max(Some(at));
+                events.extend(self.advance(at));
+            }
             Fact::Gpu { gpu, reading } => {
                 let known = self.memory_on(gpu);
                 let seen = self.gpus.entry(gpu).or_default();
@@ -160,8 +166,10 @@ impl Tracker {
     pub fn advance(&mut self, now: Instant) -> Vec<Event> {
         self.clock = self.clock.max(now);
         let mut events = Vec::new();
+        // A launch may have been made in time, and be told late.
+        let heard = self.heard.map_or(self.clock, |heard| heard.min(self.clock));
         while let Some(&(over_at, task)) = self.drains.first() {
-            if over_at > self.clock {
+            if over_at > heard {
                 break;
             }
             self.drains.pop_first();
@@ -185,8 +193,13 @@ impl Tracker {
     /// When time alone will change something next.
     pub fn next_moment(&self) -> Option<Instant> {
         let due = self.dues.first().map(|(due, _)| *due + Span::from_micros(1));
-        let drain = self.drains.first().map(|(over_at, _)| *over_at);
+        let drain = self.drains.first().map(|(over_at, _)| *over_at).filter(|over_at| *over_at > self.clock);
         due.into_iter().chain(drain).min()
+    }
+
+    /// Whether a burst is over unless the probes saw more than they have told: `Fact::Heard` will tell.
+    pub fn awaits_word(&self) -> bool {
+        self.drains.first().is_some_and(|(over_at, _)| *over_at <= self.clock)
     }
 
     /// The latest moment any fact spoke of.

@@ -28,7 +28,7 @@ impl Tracker {
             return Some(format!("task {id} waits for an answer that nobody would bring it"));
         }
         let listed = task.due().is_some_and(|due| self.dues.contains(&(due, task.id)));
-        let awaited = task.deadline.is_some() && !task.missed && !task.dormant;
+        let awaited = task.deadline.is_some() && !task.missed && !task.dormant && !task.is_done_in_time();
         (listed != awaited).then(|| format!("task {id} is on the list of the due: {listed}, not {awaited}"))
     }
 

@@ -33,7 +33,7 @@ use sched::{GpuId, Instant, Process};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,6 +74,8 @@ pub enum Seen {
     Covered(Process, bool),
     /// What it did.
     Work(Process, Work),
+    /// Whatever was seen until now has been told.
+    Heard,
     /// Whoever waits for the owner to answer hears that it is alive.
     Beat,
 }
@@ -98,6 +100,8 @@ struct Shared {
     wake: OwnedFd,
     /// When the owner last said that it is alive.
     beat_ns: AtomicU64,
+    /// The owner wants to know whether it has heard everything.
+    asked: AtomicBool,
 }
 
 /// The probes, as the rest of the agent uses them.
@@ -124,6 +128,7 @@ impl Launches {
             starts: Mutex::new(HashMap::new()),
             wake,
             beat_ns: AtomicU64::new(ns_now()),
+            asked: AtomicBool::new(false),
         });
         let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver);
         attacher.probe_the_host()?;
@@ -204,6 +209,12 @@ impl Launches {
         opened
     }
 
+    /// Asks for everything that was seen until now; `Seen::Heard` comes after it.
+    pub fn hear(&self) {
+        self.shared.asked.store(true, Ordering::Release);
+        self.shared.wake();
+    }
+
     /// The owner is alive, and its orders count.
     pub fn beat(&self) {
         self.shared.beat_ns.store(ns_now(), Ordering::Relaxed);
@@ -270,12 +281,17 @@ impl Listener {
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut tick = ns_now();
         loop {
+            let asked = self.shared.asked.swap(false, Ordering::Acquire);
+            let looked = ns_now();
             let mut heard = Vec::new();
             while let Some(bytes) = ring.next() {
                 heard.extend(Event::read(&bytes));
             }
             if !heard.iter().all(|event| self.take(event)) {
                 return;
+            }
+            if asked {
+                self.teller.tell_at(instant(looked), Told::Probes(Seen::Heard));
             }
             let now = ns_now();
             if now >= tick {

@@ -71,6 +71,36 @@ fn a_burst_that_launches_again_within_the_gap_goes_on() {
 }
 
 #[test]
+fn a_burst_is_not_over_before_everything_was_heard() {
+    let mut watch = with_a_gap(100);
+    watch.hears(0, Fact::Heard);
+    assert_eq!(watch.hears(10, submits(1)), "1 starts at 10ms");
+    assert_eq!(watch.hears(20, drains(1)), "");
+    assert_eq!(watch.waits(45), "", "news from before may be on its way");
+    assert_eq!((watch.tracker.awaits_word(), watch.tracker.next_moment()), (true, None));
+    assert_eq!(watch.hears(30, submits(1)), "");
+    assert_eq!(watch.hears(45, Fact::Heard), "");
+    assert!(!watch.tracker.awaits_word());
+    assert_eq!(watch.hears(50, drains(1)), "");
+    assert_eq!(watch.waits(80), "");
+    assert_eq!(watch.hears(69, Fact::Heard), "");
+    assert_eq!(watch.hears(80, Fact::Heard), "1 ends at 50ms, 60ms float");
+}
+
+#[test]
+fn a_burst_that_is_done_in_time_misses_only_if_it_goes_on() {
+    let mut watch = with_a_gap(100);
+    watch.hears(10, submits(1));
+    watch.hears(100, drains(1));
+    assert_eq!(watch.waits(119), "");
+    assert_eq!(watch.waits(120), "1 ends at 100ms, 10ms float");
+    watch.hears(200, submits(1));
+    watch.hears(290, drains(1));
+    assert_eq!(watch.hears(305, submits(1)), "");
+    assert_eq!(watch.waits(305), "2 misses at 300ms");
+}
+
+#[test]
 fn a_burst_begins_with_its_input() {
     let mut watch = watch(Mode::Burst, 100);
     watch.hears(0, arrives(1, 1));
