@@ -99,6 +99,10 @@ impl Tracker {
 
     /// Takes in one fact, true since `at`, and says what follows from it.
     pub fn learn(&mut self, at: Instant, fact: Fact) -> Vec<Event> {
+        if fact.is_of_probes() {
+            // They tell in order: nothing from before is still on its way.
+            self.heard = self.heard.map(|heard| heard.max(at));
+        }
         let mut events = self.advance(at);
         match fact {
             Fact::Container { container, terms, paused } => {
@@ -145,8 +149,7 @@ impl Tracker {
             }
             Fact::SwappedIn { process, gpu } => self.on_swapped_in(at, (process, gpu), &mut events),
             Fact::Heard => {
-                self.heard = self.heard.max(Some(at));
-                events.extend(self.advance(at));
+                self.heard.get_or_insert(at);
             }
             Fact::Gpu { gpu, reading } => {
                 let known = self.memory_on(gpu);

@@ -85,6 +85,13 @@ fn a_burst_is_not_over_before_everything_was_heard() {
     assert_eq!(watch.waits(80), "");
     assert_eq!(watch.hears(69, Fact::Heard), "");
     assert_eq!(watch.hears(80, Fact::Heard), "1 ends at 50ms, 60ms float");
+    watch.hears(90, submits(1));
+    watch.hears(95, drains(1));
+    assert_eq!(
+        watch.hears(120, submits(1)),
+        "2 ends at 95ms, 95ms float; 3 starts at 120ms",
+        "nobody was asked"
+    );
 }
 
 #[test]
