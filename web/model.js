@@ -1,11 +1,14 @@
-// What the agent said, put together: containers, and the bars of their tasks with holds and deadlines. Times are milliseconds since 1970.
+// What the agent said, or the master, put together: containers and the bars of their tasks with holds and deadlines, or nodes. Times are
+// milliseconds since 1970.
 
-const LOST_AFTER = 20000; // the agent says something every 15 s, if only that it is there
+const LOST_AFTER = 20000; // whoever is asked says something every 15 s, if only that it is there
 const AGAIN_FIRST = 300;
 const AGAIN_MAX = 5000;
 
 export const model = {
-  node: null,
+  node: null, // the machine, where an agent speaks
+  master: null, // the master, where one speaks
+  nodes: new Map(), // its node list, by node and GPU
   containers: new Map(), // by id
   lanes: new Map(), // by name: bars, by their start
   loadedSince: Infinity,
@@ -16,12 +19,12 @@ export const model = {
 const bars = new Map(); // by pid, GPU and start
 const holds = new Map(); // by pid and GPU
 
-/** The agent's clock. */
+/** The clock of whoever is asked. */
 export const now = () => Date.now() + model.skew;
 
 let token = sessionStorage.getItem("leeway-token");
 
-/** Asks the agent. Who needs a token is asked for it by `door`. */
+/** Asks the agent, or the master. Who needs a token is asked for it by `door`. */
 export async function ask(path, options = {}) {
   const headers = { ...options.headers };
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -35,7 +38,7 @@ export function setToken(given) {
 
 export async function json(path) {
   const answer = await ask(path);
-  if (!answer.ok) throw new Error((await answer.text()).trim() || `the agent answered ${answer.status}`);
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `the answer was ${answer.status}`);
   return answer.json();
 }
 
@@ -104,6 +107,8 @@ function take(line) {
     }
   }
   if (line.node) model.node = line.node;
+  if (line.master) model.master = line.master;
+  if (line.nodes) line.left = rank(line.nodes, at);
   for (const id of line.gone) model.containers.delete(id);
   for (const container of line.containers) {
     container.dueAt = container.due ? Date.parse(container.due) : null;
@@ -111,6 +116,17 @@ function take(line) {
   }
   line.events.forEach(hear);
   line.tasks.forEach(see);
+}
+
+/** Takes in a node list; the ids of those that have left it. */
+function rank(nodes, at) {
+  const before = model.nodes;
+  for (const [index, node] of nodes.entries()) {
+    const id = `${node.node} ${node.gpu}`;
+    Object.assign(node, { id, name: node.node, rank: index, at: at - node.age_us / 1000, seen: before.has(id) });
+  }
+  model.nodes = new Map(nodes.map((node) => [node.id, node]));
+  return [...before.keys()].filter((id) => !model.nodes.has(id));
 }
 
 function drop(key, bar) {
@@ -137,7 +153,8 @@ export function forget(before) {
 
 /** Loads what happened before, as far back as somebody wants to look. */
 export async function load(since) {
-  if (since >= model.loadedSince) return;
+  // Only an agent has tasks.
+  if (!model.node || since >= model.loadedSince) return;
   model.loadedSince = since;
   const us = Math.floor(since * 1000);
   const [tasks, news] = await Promise.all([json(`/v1/tasks?since_us=${us}`), past(us)]);
@@ -156,7 +173,7 @@ function* events(text) {
   for (const line of text.split("\n")) if (line.startsWith("data:")) yield line.slice(5);
 }
 
-/** Follows the agent for ever. `told` hears of each message, `is` of how the connection stands: live, lost, door. */
+/** Follows the agent, or the master, for ever. `told` hears of each message, `is` of how the connection stands: live, lost, door. */
 export async function follow(before, told, is) {
   let wait = AGAIN_FIRST;
   for (;;) {

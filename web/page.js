@@ -1,9 +1,11 @@
-// The page: hears the agent, shows all containers or one, and says what the connection is like.
+// The page: hears the agent, and shows all containers or one; or hears a master, and shows its nodes. It says what the connection is like.
 
 import { follow, forget, json, load, model, now, setToken } from "./model.js";
 import * as lanes from "./lanes.js";
 import * as table from "./table.js";
 import * as one from "./container.js";
+import { containers } from "./containers.js";
+import { nodes } from "./nodes.js";
 import { bytes, clock, given, make, percent, rate, span } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -24,12 +26,14 @@ let stale = { rows: [], gone: [], node: false, order: true };
 let arranged = 0;
 let since = null; // when the oldest change came that is not on the screen
 
-// ---- what the agent says
+// ---- what the agent says, or the master
 
 function told(line, started) {
-  stale.rows.push(...line.containers);
-  stale.gone.push(...line.gone);
-  stale.node ||= Boolean(line.node);
+  document.body.dataset.of = model.master ? "master" : "agent";
+  table.show(model.master ? nodes : containers, ask);
+  stale.rows.push(...line.containers, ...(line.nodes ?? []));
+  stale.gone.push(...line.gone, ...(line.left ?? []));
+  stale.node ||= Boolean(line.node || line.master || line.nodes);
   stale.order ||= line.all;
   since ??= started;
   for (const event of line.events) {
@@ -44,7 +48,8 @@ function tell(event) {
   const key = `${event.time} ${event.event} ${event.name}`;
   if (heard.has(key)) return;
   heard.add(key);
-  const words = [clock(Date.parse(event.time)), event.event, event.name ?? `process ${event.pid}`, event.reason];
+  const where = model.master ? ` on ${event.node}` : "";
+  const words = [clock(Date.parse(event.time)), event.event, `${event.name ?? `process ${event.pid}`}${where}`, event.reason];
   const [time, what, who, why] = words.map((text) => make("span", { title: text }, text));
   [time.className, what.className] = ["quiet", event.event];
   $("news").prepend(make("li", {}, time, what, who, why));
@@ -72,7 +77,7 @@ function enter() {
       event.preventDefault();
       setToken($("token").value);
       try {
-        await json("/v1/node");
+        await json("/v1/access");
         door.close();
         access();
         done();
@@ -104,6 +109,7 @@ function ask() {
 }
 
 function frame() {
+  if (!model.node && !model.master) return;
   const { rows, gone, node } = stale;
   const again = table.change(rows, gone) || stale.order;
   const due = performance.now() - arranged > ARRANGE_EVERY;
@@ -131,12 +137,22 @@ function frame() {
 }
 
 function header() {
+  if (model.master) return cluster(model.master);
   const node = model.node;
   $("node").textContent = node.node;
   const seen = node.tier === "none" ? "sees no GPU" : `${node.tier}, to within ${span(node.error_us / 1000)}`;
   $("facts").textContent = `policy ${node.policy} · ${seen}${node.docker ? "" : " · no Docker"}`;
   $("gpus").replaceChildren(...node.gpus.map(gpu));
   if (!one.isOpen()) document.title = `${node.node} · Leeway`;
+}
+
+function cluster(master) {
+  const role = master.active ? "is active" : master.leader ? `waits: ${master.leader} leads` : "waits: the swarm has no leader";
+  const agents = `${master.agents} agent${master.agents === 1 ? "" : "s"}`;
+  const placed = master.placements ? ` · ${master.placements} placed, 99 % within ${span(master.placement_p99_us / 1000)}` : "";
+  $("node").textContent = `master ${master.address}`;
+  $("facts").textContent = `${role} · ${agents}${placed}`;
+  document.title = "Cluster · Leeway";
 }
 
 function gpu(line) {
@@ -185,7 +201,7 @@ function route() {
   else {
     one.close();
     stale.order = true;
-    if (model.node) header();
+    if (model.node || model.master) header();
     history();
     ask();
   }
@@ -320,7 +336,7 @@ function begin() {
   }, KEPT / 10);
   follow(BEFORE, (line, started) => {
     told(line, started);
-    if (line.all) history();
+    if (line.all) look();
   }, connection);
 }
 

@@ -1,5 +1,6 @@
-//! Asking the agent: where it is, what to say when it is not there, and how to say since when.
+//! Asking the agent, or the master: where it is, what to say when it is not there, and how to say since when.
 
+use crate::commands::master;
 use crate::failure::Failure;
 use std::path::PathBuf;
 use wire::client::NoAnswer;
@@ -11,6 +12,28 @@ pub struct Socket {
     /// The agent's socket
     #[arg(id = "socket", long = "socket", value_name = "FILE", env = "LEEWAY_SOCKET", default_value = wire::agent::SOCKET)]
     pub path: PathBuf,
+}
+
+/// The agent, or the master: both have news, and tell what changes.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Whom {
+    #[command(flatten)]
+    socket: Socket,
+    /// Ask the master instead of the agent, at its own socket: of the whole cluster
+    #[arg(long)]
+    master: bool,
+}
+
+impl Whom {
+    /// Where to ask.
+    pub(crate) fn path(&self) -> PathBuf {
+        if self.master { master::usual_socket() } else { self.socket.path.clone() }
+    }
+
+    /// Why there is no answer, and what to try.
+    pub(crate) fn failure(&self, error: &NoAnswer) -> Failure {
+        if self.master { master_failure(error) } else { failure(error) }
+    }
 }
 
 /// Why there is no answer, and what to try.

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use sched::node::{Float, Report, State};
-use sched::placement::{Key, NodeList, Settings, Standing, Strategy};
+use sched::placement::{Key, NodeList, Reason, Settings, Standing, Strategy};
 use sched::time::{Instant, Span};
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +29,10 @@ pub(crate) struct Book {
     /// Who was asked, and who waits for the answer.
     offers: HashMap<u64, (u32, oneshot::Sender<Answer>)>,
     numbered: u64,
+    /// The number of the next node that nobody knew: none is given twice, so that what comes late from one is never another's.
+    next: u32,
+    /// The services that the engine runs on its nodes, by what it calls those.
+    placed: HashMap<String, Vec<String>>,
     /// Nodes that the engine does not use, by what it calls them, and why.
     unusable: HashMap<String, String>,
 }
@@ -76,6 +80,8 @@ impl Book {
             kinds: HashMap::new(),
             offers: HashMap::new(),
             numbered: 0,
+            next: 0,
+            placed: HashMap::new(),
             unusable: HashMap::new(),
         }
     }
@@ -89,8 +95,8 @@ impl Book {
     ) -> Session {
         self.numbered += 1;
         let session = self.numbered;
-        let next = self.members.last_key_value().map_or(0, |(last, _)| last + 1);
-        let node = *self.by_name.entry(hello.name.clone()).or_insert(next);
+        let node = *self.by_name.entry(hello.name.clone()).or_insert(self.next);
+        self.next = self.next.max(node + 1);
         let member = self.members.entry(node).or_insert_with(|| Member {
             name: hello.name.clone(),
             engine_id: String::new(),
@@ -134,7 +140,8 @@ impl Book {
         }
     }
 
-    /// Whether the stream is still its node's.
+    /// Whether the stream is still its node's. What comes over another one is old news: the node was removed, or its agent came
+    /// anew and counts from the beginning.
     pub(crate) fn holds(&self, session: Session) -> bool {
         let link = self.members.get(&session.node).and_then(|member| member.link.as_ref());
         link.is_some_and(|link| link.session == session.session)
@@ -144,6 +151,9 @@ impl Book {
     pub(crate) fn report(&mut self, session: Session, bytes: &[u8]) -> Result<(), NoReport> {
         let records = wire::report::read(bytes)?;
         let now = clock::now();
+        if !self.holds(session) {
+            return Ok(());
+        }
         let Some(member) = self.members.get_mut(&session.node) else { return Ok(()) };
         member.heard = now;
         for record in &records {
@@ -160,13 +170,19 @@ impl Book {
 
     /// Takes in what is known of containers.
     pub(crate) fn learn(&mut self, session: Session, containers: Vec<KnownContainer>) {
+        if !self.holds(session) {
+            return;
+        }
         let Some(member) = self.members.get_mut(&session.node) else { return };
         for container in containers {
-            if container.run_us > 0 && !container.kind.is_empty() && self.kinds.len() < KINDS_MAX {
-                self.kinds.insert(container.kind.clone(), container.run_us);
+            let (kinds, known) = (&mut self.kinds, &mut member.containers);
+            let measured = container.run_us > 0 && !container.kind.is_empty();
+            // What is known already is brought up to date however much there is.
+            if measured && (kinds.len() < KINDS_MAX || kinds.contains_key(&container.kind)) {
+                kinds.insert(container.kind.clone(), container.run_us);
             }
-            if member.containers.len() < CONTAINERS_MAX {
-                member.containers.insert(container.service.clone(), container);
+            if known.len() < CONTAINERS_MAX || known.contains_key(&container.service) {
+                known.insert(container.service.clone(), container);
             }
         }
     }
@@ -207,6 +223,11 @@ impl Book {
         self.unusable = unusable;
     }
 
+    /// The engine's word on which services are where, by what it calls nodes.
+    pub(crate) fn set_placed(&mut self, placed: HashMap<String, Vec<String>>) {
+        self.placed = placed;
+    }
+
     /// Why the engine would not run anything there.
     pub(crate) fn barred(&self, key: Key) -> Option<&str> {
         let member = self.members.get(&key.node)?;
@@ -243,9 +264,10 @@ impl Book {
         gone.into_iter().for_each(|node| self.forget(node));
     }
 
-    /// Catches up with time: what was silent for long is forgotten.
+    /// Catches up with time: what was silent for long is forgotten, and what nobody waits for any more.
     pub(crate) fn advance(&mut self) {
         let now = clock::now();
+        self.offers.retain(|_, (_, to)| !to.is_closed());
         self.list.advance(now);
         let is_gone = |member: &Member| member.link.is_none() && now.since(member.heard) > FORGOTTEN_AFTER;
         let gone: Vec<u32> =
@@ -287,27 +309,33 @@ impl Book {
     }
 
     /// The node list in rank order, as it leaves the process.
-    pub(crate) fn ranked(&mut self, strategy: Strategy) -> Vec<NodeRank> {
-        let ranked = self.list.ranked(clock::now(), strategy);
-        ranked.into_iter().map(|standing| self.line(&standing)).collect()
+    pub(crate) fn ranked(&mut self, now: Instant, strategy: Strategy) -> Vec<NodeRank> {
+        let ranked = self.list.ranked(now, strategy);
+        let mut lines: Vec<NodeRank> = ranked.into_iter().map(|standing| self.line(&standing)).collect();
+        // Of those that the engine does not use, the list does not know.
+        lines.sort_by_key(|line| !line.provisionable);
+        lines
     }
 
     fn line(&self, standing: &Standing) -> NodeRank {
         let member = self.members.get(&standing.key.node);
         let seen = member.and_then(|member| member.gpus.get(&standing.key.gpu));
         let silent = standing.age >= Settings::default().silence_max;
-        let state = match standing.state {
-            _ if silent => "silent",
-            State { missed: true, .. } => "missed",
-            State { memory_full: true, .. } => "memory full",
-            State { core_full: true, .. } => "core full",
-            _ => "ready",
+        let (state, reason) = match (self.barred(standing.key), standing.state) {
+            (Some(barred), _) => ("barred", Some(barred.to_owned())),
+            _ if silent => ("silent", Some("its agent says nothing".to_owned())),
+            _ if standing.provisionable => ("ready", None),
+            (_, State { missed: true, .. }) => ("missed", Some(Reason::Missed.to_string())),
+            (_, State { memory_full: true, .. }) => ("memory full", Some(Reason::MemoryFull.to_string())),
+            _ => ("core full", Some(Reason::CoreFull.to_string())),
         };
+        let placed = member.and_then(|member| self.placed.get(&member.engine_id));
         NodeRank {
             node: self.name(standing.key.node),
             gpu: standing.key.gpu,
-            provisionable: standing.provisionable,
+            provisionable: reason.is_none(),
             state: state.to_owned(),
+            reason,
             gpu_memory_free_bytes: standing.memory_free,
             gpu_memory_total_bytes: seen.map_or(0, |seen| seen.memory_total),
             float_us: match standing.float {
@@ -315,6 +343,7 @@ impl Book {
                 Float::Unlimited => None,
             },
             age_us: standing.age.as_micros(),
+            services: placed.cloned().unwrap_or_default(),
         }
     }
 }
@@ -387,26 +416,30 @@ mod tests {
         (book.attach("", &hello(name), sender), receiver)
     }
 
+    fn ranked(book: &mut Book) -> Vec<NodeRank> {
+        book.ranked(clock::now(), Strategy::Spread)
+    }
+
     #[test]
     fn a_node_is_in_the_list_from_its_first_report_on() {
         let mut book = Book::new();
         let (session, _stream) = joined(&mut book, "a");
-        assert!(book.ranked(Strategy::Spread).is_empty());
+        assert!(ranked(&mut book).is_empty());
         book.report(session, &record(1, 1000, false)).unwrap();
-        let line = book.ranked(Strategy::Spread).remove(0);
+        let line = ranked(&mut book).remove(0);
         assert_eq!(
             (line.node.as_str(), line.gpu_memory_free_bytes, line.provisionable),
             ("a", 1000 << 20, true)
         );
         book.report(session, &record(2, 0, true)).unwrap();
-        let line = book.ranked(Strategy::Spread).remove(0);
+        let line = ranked(&mut book).remove(0);
         assert_eq!((line.state.as_str(), line.gpu_memory_free_bytes), ("missed", 1000 << 20));
         book.report(session, &[]).unwrap();
-        assert_eq!(book.ranked(Strategy::Spread)[0].state, "missed", "a heartbeat changes nothing");
+        assert_eq!(ranked(&mut book)[0].state, "missed", "a heartbeat changes nothing");
         book.report(session, &record(0, 7, false)).unwrap();
-        assert_eq!(book.ranked(Strategy::Spread)[0].state, "missed", "old news");
+        assert_eq!(ranked(&mut book)[0].state, "missed", "old news");
         book.report(session, &record(3, 7, false)).unwrap();
-        assert_eq!(book.ranked(Strategy::Spread)[0].state, "ready");
+        assert_eq!(ranked(&mut book)[0].state, "ready");
     }
 
     #[test]
@@ -420,7 +453,40 @@ mod tests {
         book.detach(first);
         assert_eq!(book.connected(), 1, "the end of the first stream is old news");
         book.report(second, &record(1, 5, false)).unwrap();
-        assert_eq!(book.ranked(Strategy::Spread)[0].gpu_memory_free_bytes, 5 << 20);
+        book.report(first, &record(901, 1000, false)).unwrap();
+        assert_eq!(ranked(&mut book)[0].gpu_memory_free_bytes, 5 << 20);
+    }
+
+    #[test]
+    fn what_comes_late_from_a_removed_node_is_nobody_s() {
+        let mut book = Book::new();
+        let (removed, _stream) = joined(&mut book, "a");
+        book.keep_only(|name| name != "a");
+        let (session, _stream) = joined(&mut book, "b");
+        assert_ne!(removed.node, session.node, "no number is given twice");
+        book.report(session, &record(1, 5, false)).unwrap();
+        book.report(removed, &record(2, 1000, false)).unwrap();
+        assert_eq!(ranked(&mut book)[0].gpu_memory_free_bytes, 5 << 20);
+    }
+
+    #[test]
+    fn a_node_that_the_engine_does_not_use_says_why_and_comes_last() {
+        let mut book = Book::new();
+        let _streams: Vec<_> = ["a", "b"]
+            .map(|name| {
+                let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
+                let session = book.attach(name, &hello(name), sender);
+                book.report(session, &record(1, 1000, false)).unwrap();
+                receiver
+            })
+            .into();
+        book.set_unusable(HashMap::from([("a".to_owned(), "it is drained".to_owned())]));
+        book.set_placed(HashMap::from([("b".to_owned(), vec!["infer".to_owned()])]));
+        let lines = ranked(&mut book);
+        let told = |line: &NodeRank| (line.node.clone(), line.state.clone(), line.services.len());
+        assert_eq!(told(&lines[0]), ("b".to_owned(), "ready".to_owned(), 1));
+        assert_eq!(told(&lines[1]), ("a".to_owned(), "barred".to_owned(), 0));
+        assert_eq!((lines[1].provisionable, lines[1].reason.as_deref()), (false, Some("it is drained")));
     }
 
     #[test]

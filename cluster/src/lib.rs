@@ -19,8 +19,6 @@ mod complaints;
 
 mod meter;
 
-mod news;
-
 mod book;
 
 mod master;
@@ -34,6 +32,8 @@ mod placing;
 mod engine;
 
 mod moving;
+
+mod live;
 
 mod server;
 

@@ -2,14 +2,17 @@
 
 use crate::book::Book;
 use crate::certificates::{Authority, Identity};
+use crate::clock;
 use crate::complaints::Complaints;
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::news::News;
 use crate::store::Store;
 use sched::placement::Strategy;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use web::Feed;
+use wire::agent::EventLine;
+use wire::cluster::MasterLine;
 use wire::kept::Kept;
 use wire::link::{Told, Welcome};
 
@@ -21,7 +24,7 @@ pub(crate) struct Master {
     pub(crate) store: Store,
     pub(crate) engine: Engine,
     pub(crate) complaints: Complaints,
-    pub(crate) news: News,
+    pub(crate) feed: Feed,
     /// Where agents reach us.
     pub(crate) address: String,
     /// The strategy where nobody says otherwise.
@@ -67,11 +70,50 @@ impl Master {
             engine,
             leader: Mutex::default(),
             complaints: Complaints::default(),
-            news: News::new(),
+            feed: Feed::default(),
             address,
             strategy,
             counts: Counts::default(),
         }
+    }
+
+    /// The master as it says it is.
+    pub(crate) fn line(&self) -> MasterLine {
+        let counts = &self.counts;
+        MasterLine {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            address: self.address.clone(),
+            active: self.active.load(Ordering::Relaxed),
+            engine: match self.engine {
+                Engine::None => "none".to_owned(),
+                Engine::Swarm(_) => "swarm".to_owned(),
+            },
+            leader: self.leader(),
+            agents: self.book().connected(),
+            reports: counts.reports.load(Ordering::Relaxed),
+            report_bytes: counts.report_bytes.load(Ordering::Relaxed),
+            report_lag_p99_us: counts.lag.quantile(0.99),
+            placements: counts.placing.count(),
+            placement_p50_us: counts.placing.quantile(0.5),
+            placement_p99_us: counts.placing.quantile(0.99),
+        }
+    }
+
+    /// Tells what happened to a service, on which node, and why.
+    pub(crate) fn tell(&self, event: &str, service: &str, node: &str, reason: String) {
+        let at_us = clock::wall_now_us();
+        eprintln!("notice: {event} {service} on {node}: {reason}");
+        let line = EventLine {
+            time: clock::rfc3339(at_us),
+            event: event.to_owned(),
+            container: None,
+            name: Some(service.to_owned()),
+            node: node.to_owned(),
+            reason,
+            pid: None,
+            gpu: None,
+        };
+        self.feed.tell(at_us, line);
     }
 
     /// What agents told. Never held across a wait.
@@ -99,13 +141,15 @@ impl Master {
         Arc::clone(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The record was read anew: who was taken out is gone, and everybody hears of new masters.
+    /// The record was read anew: who was taken out, or came back with another key, is gone, and everybody hears of new masters.
     pub(crate) fn set_kept(&self, kept: Kept) {
         let before =
             std::mem::replace(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner), Arc::new(kept));
         let kept = self.kept();
         let mut book = self.book();
-        book.keep_only(|name| kept.nodes.contains_key(name));
+        book.keep_only(|name| {
+            kept.nodes.contains_key(name) && before.nodes.get(name) == kept.nodes.get(name)
+        });
         if before.masters != kept.masters {
             book.tell_all(&self.welcome());
         }

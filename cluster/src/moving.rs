@@ -78,24 +78,29 @@ impl Mover {
         Self { since: clock::now(), stuck: HashSet::new() }
     }
 
-    /// Looks at every service that may move.
-    pub(crate) async fn look(&mut self, master: &Arc<Master>, swarm: &Swarm, view: &View) {
-        let Ok(services) = swarm.movable().await else { return };
+    /// Looks at every service that may move, of those that are placed.
+    pub(crate) async fn look(
+        &mut self,
+        master: &Arc<Master>,
+        swarm: &Swarm,
+        view: &View,
+        services: &[PlacedService],
+    ) {
         self.stuck.retain(|name| services.iter().any(|service| service.name == *name));
-        for service in services {
-            let (node, situation) = self.situation(master, view, &service);
+        for service in services.iter().filter(|service| service.may_move) {
+            let (node, situation) = self.situation(master, view, service);
             let Some(why) = decide(&situation) else {
                 self.stuck.remove(&service.name);
                 continue;
             };
-            if swarm.is_over(&service).await.unwrap_or(true) {
+            if swarm.is_over(service).await.unwrap_or(true) {
                 continue;
             }
             // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
-            if why == Why::Drained && swarm.still_runs(&service).await.unwrap_or(true) {
+            if why == Why::Drained && swarm.still_runs(service).await.unwrap_or(true) {
                 continue;
             }
-            self.move_one(master, swarm, &service, node.as_deref(), why).await;
+            self.move_one(master, swarm, service, node.as_deref(), why).await;
         }
     }
 
@@ -109,7 +114,9 @@ impl Mover {
         let book = master.book();
         let member = book.members().find(|member| member.engine_id == service.engine_id);
         let heard = member.map_or(self.since, |member| member.heard.max(self.since));
+        // What is known of an earlier stay on the node is no reason to leave it now.
         let known = member.and_then(|member| member.containers.get(&service.name));
+        let known = known.filter(|known| service.placement().is_none_or(|now| known.placement == now));
         let situation = Situation {
             missed_in_a_row: known.map_or(0, |known| known.missed_in_a_row),
             rested: Span::from_micros(clock::wall_now_us() - service.moved_us),
@@ -146,11 +153,11 @@ impl Mover {
                 self.stuck.remove(&service.name);
                 master.counts.moves.fetch_add(1, Ordering::Relaxed);
                 let reason = format!("from {here}, {}: {}", sentence(why), placed.reason);
-                master.news.tell("moved", &service.name, &placed.node, reason);
+                master.tell("moved", &service.name, &placed.node, reason);
             }
             Err(nowhere) if self.stuck.insert(service.name.clone()) => {
                 let reason = format!("{}, and it cannot move: {nowhere}", sentence(why));
-                master.news.tell("refused", &service.name, here, reason);
+                master.tell("refused", &service.name, here, reason);
             }
             Err(_) => {}
         }

@@ -9,22 +9,21 @@ use crate::server;
 use crate::store::{NoRecord, Store};
 use bollard::Docker;
 use sched::placement::Strategy;
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use web::NotOpened;
 
 /// How often the engine and the record are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the engine may take to answer before it counts as gone.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// Who may use the socket: root, and who it gives the group to.
-const SOCKET_MODE: u32 = 0o660;
 
 /// How a master is to run.
 pub struct Config {
@@ -34,6 +33,10 @@ pub struct Config {
     pub advertise: String,
     /// The API's socket.
     pub socket: PathBuf,
+    /// The page, and what can only be looked at, on TCP, too.
+    pub http: Option<SocketAddr>,
+    /// The file with the token that is asked for there; without one it is on loopback.
+    pub http_token_file: Option<PathBuf>,
     /// Docker, if the engine is swarm; nothing: no engine.
     pub docker: Option<Docker>,
     /// Where the record is without an engine.
@@ -45,12 +48,9 @@ pub struct Config {
 /// Why a master could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// A socket or port cannot be had.
-    #[error("could not listen at {0}")]
-    Listen(String, #[source] io::Error),
-    /// Another master has the socket.
-    #[error("a master already answers at {0}")]
-    Running(String),
+    /// Nobody can be answered.
+    #[error(transparent)]
+    NotOpened(#[from] NotOpened),
     /// Docker manages no swarm.
     #[error("a master needs a swarm manager's Docker: {0}")]
     NoSwarm(String),
@@ -80,7 +80,8 @@ fn allow_many_files() {
 }
 
 async fn serve(config: Config) -> Result<(), Failed> {
-    let socket = listen_at(&config.socket).await?;
+    let socket = web::at_socket(&config.socket).await?;
+    let http = web::at_address(config.http, config.http_token_file.as_deref()).await?;
     let (engine, store) = match config.docker {
         None => (Engine::None, Store::Folder(config.state_dir)),
         Some(docker) => {
@@ -91,7 +92,7 @@ async fn serve(config: Config) -> Result<(), Failed> {
     let kept = store.read().await?;
     let authority = Authority::load(&kept.certificate, &kept.key)?;
     let tls = door::tls(&authority)?;
-    let failed = |error| Failed::Listen(config.listen.to_string(), error);
+    let failed = |error| NotOpened::Listen(config.listen.to_string(), error);
     let port = TcpListener::bind(config.listen).await.map_err(failed)?;
     let own = match &engine {
         Engine::None => "this".to_owned(),
@@ -108,8 +109,12 @@ async fn serve(config: Config) -> Result<(), Failed> {
     let master = Arc::new(Master::new(kept, authority, store, engine, address, config.strategy));
     tokio::spawn(door::keep(Arc::clone(&master), port, tls));
     tokio::spawn(follow(Arc::clone(&master)));
-    let routes = server::routes(Arc::clone(&master));
+    let routes = server::routes(Arc::clone(&master), true, None);
     tokio::spawn(async move { axum::serve(socket, routes).await });
+    if let Some((http, door)) = http {
+        let routes = server::routes(Arc::clone(&master), false, Some(door));
+        tokio::spawn(async move { axum::serve(http, routes).await });
+    }
     eprintln!(
         "notice: the master runs; agents reach it at {}, ask it at {}",
         config.advertise,
@@ -161,27 +166,17 @@ async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
     }
     master.set_leader(view.leader.clone());
     master.book().set_unusable(view.unusable.clone());
-    if view.leads {
-        let mover = mover.get_or_insert_with(Mover::new);
-        mover.look(master, swarm, &view).await;
-    } else {
+    let services = tokio::time::timeout(LOOK_MAX, swarm.placed()).await;
+    if let Ok(Ok(services)) = &services {
+        let mut placed: HashMap<String, Vec<String>> = HashMap::new();
+        for service in services {
+            placed.entry(service.engine_id.clone()).or_default().push(service.name.clone());
+        }
+        master.book().set_placed(placed);
+    }
+    if !view.leads {
         *mover = None;
+    } else if let Ok(Ok(services)) = services {
+        mover.get_or_insert_with(Mover::new).look(master, swarm, &view, &services).await;
     }
-}
-
-async fn listen_at(path: &Path) -> Result<UnixListener, Failed> {
-    let failed = |error| Failed::Listen(path.display().to_string(), error);
-    if UnixStream::connect(path).await.is_ok() {
-        return Err(Failed::Running(path.display().to_string()));
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
-    Ok(listener)
 }

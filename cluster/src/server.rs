@@ -1,40 +1,46 @@
-//! The master's API: HTTP over a Unix socket. Documented in docs/cluster.md.
+//! The master's API: HTTP over a Unix socket, and on TCP where that is asked for. Documented in docs/cluster.md.
 
+use crate::clock;
 use crate::engine::Engine;
 use crate::engine::swarm::{self, NoService};
+use crate::live::{LOOK_EVERY, Told};
 use crate::master::Master;
-use crate::news::Dated;
 use crate::placing::{self, AUTO, NoPlace};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bollard::models::ServiceSpec;
-use futures_util::{Stream, StreamExt, stream};
 use sched::placement::Strategy;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use web::Door;
+use wire::agent::AccessLine;
 use wire::cluster::{MasterLine, NodeRank, PlaceLine, PlaceWanted, Placed, RunLine, RunWanted};
+
+/// Whoever shows a cluster hears of an hour at least: placements and moves are few.
+const NEWS_SHOWN_US: i64 = 3_600_000_000;
 
 type Shared = State<Arc<Master>>;
 
-/// Every path there is.
-pub(crate) fn routes(master: Arc<Master>) -> Router {
-    Router::new()
+/// Every path there is; `may_change` says whether something can be placed, too, and `door` who may come in.
+pub(crate) fn routes(master: Arc<Master>, may_change: bool, door: Option<Door>) -> Router {
+    let changes = Router::new().route("/v1/placements", post(place)).route("/v1/services", post(run));
+    let routes = if may_change { changes } else { Router::new() };
+    let access = Json(AccessLine { may_change });
+    let routes = routes
+        .route("/v1/access", get(async move || access))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/master", get(about))
         .route("/v1/nodes", get(nodes))
         .route("/v1/place", post(dry_run))
-        .route("/v1/placements", post(place))
-        .route("/v1/services", post(run))
         .route("/v1/events", get(events))
+        .route("/v1/live", get(live))
         .route("/metrics", get(metrics))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/cluster.md\n") })
-        .with_state(master)
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/cluster.md\n") });
+    web::with_page(routes, door).with_state(master)
 }
 
 /// The questions of a path.
@@ -43,24 +49,10 @@ struct Asked {
     strategy: Option<String>,
     /// Microseconds since 1970.
     since_us: Option<i64>,
-    /// Whether a stream goes on after what has happened.
-    follow: Option<bool>,
 }
 
 async fn about(State(master): Shared) -> Json<MasterLine> {
-    Json(MasterLine {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        address: master.address.clone(),
-        active: master.active.load(Ordering::Relaxed),
-        engine: match master.engine {
-            Engine::None => "none".to_owned(),
-            Engine::Swarm(_) => "swarm".to_owned(),
-        },
-        agents: master.book().connected(),
-        reports: master.counts.reports.load(Ordering::Relaxed),
-        report_bytes: master.counts.report_bytes.load(Ordering::Relaxed),
-        report_lag_p99_us: master.counts.lag.quantile(0.99),
-    })
+    Json(master.line())
 }
 
 async fn nodes(State(master): Shared, Query(asked): Query<Asked>) -> Result<Json<Vec<NodeRank>>, Response> {
@@ -68,7 +60,7 @@ async fn nodes(State(master): Shared, Query(asked): Query<Asked>) -> Result<Json
         None => master.strategy,
         Some(name) => Strategy::named(name).ok_or_else(|| wrong(format!("'{name}' is not a strategy")))?,
     };
-    Ok(Json(master.book().ranked(strategy)))
+    Ok(Json(master.book().ranked(clock::now(), strategy)))
 }
 
 async fn dry_run(
@@ -82,7 +74,22 @@ async fn place(State(master): Shared, Json(wanted): Json<PlaceWanted>) -> Result
     if let Some(refusal) = not_active(&master) {
         return Err(refusal);
     }
-    placing::place(&master, &wanted, &[]).await.map(Json).map_err(|no| no_place(&no))
+    // Whoever creates the container has its own name for it; here it goes by its placement.
+    match placing::place(&master, &wanted, &[]).await {
+        Ok(placed) => {
+            tell_placed(&master, &placed.placement, &placed);
+            Ok(Json(placed))
+        }
+        Err(no) => {
+            master.tell("refused", "a container", wanted.node.as_deref().unwrap_or(AUTO), no.to_string());
+            Err(no_place(&no))
+        }
+    }
+}
+
+fn tell_placed(master: &Master, name: &str, placed: &Placed) {
+    let took = placed.took_us.cast_unsigned() as f64 / 1000.0;
+    master.tell("placed", name, &placed.node, format!("in {took:.1} ms: {}", placed.reason));
 }
 
 async fn run(State(master): Shared, Json(wanted): Json<RunWanted>) -> Result<Json<RunLine>, Response> {
@@ -105,7 +112,7 @@ async fn run(State(master): Shared, Json(wanted): Json<RunWanted>) -> Result<Jso
     let placed = match placing::place(&master, &place, &[]).await {
         Ok(placed) => placed,
         Err(no) => {
-            master.news.tell("refused", &name, &node, no.to_string());
+            master.tell("refused", &name, &node, no.to_string());
             return Err(no_place(&no));
         }
     };
@@ -114,8 +121,7 @@ async fn run(State(master): Shared, Json(wanted): Json<RunWanted>) -> Result<Jso
     let service = service.map_err(|refused| no_service(&refused))?;
     let created = started.elapsed().as_micros() as u64;
     master.counts.creating.note(created);
-    let took = placed.took_us.cast_unsigned() as f64 / 1000.0;
-    master.news.tell("placed", &name, &placed.node, format!("in {took:.1} ms: {}", placed.reason));
+    tell_placed(&master, &name, &placed);
     Ok(Json(RunLine { service, name, placed, created_us: created.cast_signed() }))
 }
 
@@ -168,30 +174,14 @@ fn no_service(refused: &NoService) -> Response {
     (status, format!("{refused}\n")).into_response()
 }
 
-/// What happened since a moment, where one is given, and what happens from now on.
-async fn events(
-    State(master): Shared,
-    Query(asked): Query<Asked>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let (past, receiver) = master.news.follow(asked.since_us.unwrap_or(i64::MAX));
-    let live = stream::unfold(receiver, |mut receiver| async {
-        loop {
-            match receiver.recv().await {
-                Ok(dated) => return Some((dated, receiver)),
-                // A follower that is too slow goes on with what is still there.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-            }
-        }
-    });
-    let follow = asked.follow.unwrap_or(true);
-    let all = stream::iter(past).chain(live.take(if follow { usize::MAX } else { 0 }));
-    Sse::new(all.map(|dated| Ok(sent(&dated)))).keep_alive(KeepAlive::default())
+async fn events(State(master): Shared, Query(asked): Query<web::Asked>) -> impl IntoResponse {
+    web::events(&master.feed, asked)
 }
 
-fn sent((_, line): &Dated) -> Event {
-    let event = Event::default().event(&line.event);
-    event.json_data(&**line).unwrap_or_default()
+async fn live(State(master): Shared, Query(asked): Query<Asked>) -> impl IntoResponse {
+    let recently_us = clock::wall_now_us() - NEWS_SHOWN_US;
+    let since_us = asked.since_us.unwrap_or(recently_us).min(recently_us);
+    web::follow(&master.feed, since_us, LOOK_EVERY, Told::new(Arc::clone(&master)))
 }
 
 /// Prometheus' text format.

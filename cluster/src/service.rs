@@ -151,7 +151,12 @@ async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>
     }
     let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
     let _ = sender.try_send(master.welcome().into());
-    let session = master.book().attach(&engine_id, &hello, sender);
+    let session = {
+        let mut book = master.book();
+        // Looked at again: it may have been removed while it thought about its first words.
+        member(&master, &peer)?;
+        book.attach(&engine_id, &hello, sender)
+    };
     tokio::spawn(listen(Arc::clone(&master), peer, hello, session, said));
     let told = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|told| (Ok(told), receiver))
@@ -170,6 +175,8 @@ async fn listen(
 ) {
     let wrong = loop {
         match said.message().await {
+            // Its sender is gone: it may not report any more, or came a second time.
+            Ok(Some(_)) if !master.book().holds(session) => break None,
             Ok(Some(FromNode { said: Some(said) })) => {
                 if let Err(wrong) = take(&master, session, said) {
                     break Some(wrong);
@@ -179,10 +186,6 @@ async fn listen(
             Err(status) if is_wrong(&status) => break Some(status.message().to_owned()),
             // It has ended, or the connection broke, which is no wrong of the node's.
             Ok(None) | Err(_) => break None,
-        }
-        // Its sender is gone: it may not report any more, or came a second time.
-        if !master.book().holds(session) {
-            break None;
         }
     };
     master.book().detach(session);

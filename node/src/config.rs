@@ -218,7 +218,7 @@ impl Layer {
         let burst_gap_us = in_range("burst_gap_us", burst_gap_us, BURST_GAP_US_DEFAULT, BURST_GAP_US)?;
         let http = self.http.or(below.http);
         let http_token_file = self.http_token_file.or(below.http_token_file);
-        let open = http.filter(|address| !address.ip().is_loopback() && http_token_file.is_none());
+        let open = http.filter(|address| web::is_open_to_all(*address, http_token_file.as_deref()));
         if let Some(address) = open {
             let wrong = "is not on loopback: anybody who reaches it could ask it, unless http_token_file asks for a token";
             return Err(Wrong::Value(format!("http = '{address}' {wrong}")));

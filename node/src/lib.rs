@@ -41,8 +41,6 @@ mod coverage;
 
 mod views;
 
-mod feed;
-
 mod metrics;
 
 pub mod ledger;

@@ -8,7 +8,6 @@ use crate::commands;
 use crate::coverage::Probed;
 use crate::facts::gpu::Poll;
 use crate::facts::{Found, Home, News, Told, process};
-use crate::feed::Feed;
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
@@ -23,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
+use web::Feed;
 use wire::table::TableTask;
 
 /// How much news is taken in before something is decided.

@@ -6,60 +6,42 @@ use crate::coverage::Probed;
 use crate::facts::exits::Exits;
 use crate::facts::launches::Launches;
 use crate::facts::{FACTS_QUEUED_MAX, Teller, Told, containers, gpu, overrides};
-use crate::feed::Feed;
 use crate::guard::{self, Guard};
 use crate::journal::Journal;
 use crate::ledger::{Ledger, Writer};
 use crate::metrics::{Metrics, Notes};
 use crate::owner::Owner;
 use crate::registry::Registry;
-use crate::server::{self, Desk, Door};
+use crate::server::{self, Desk};
 use crate::table::Table;
 use crate::{clock, link, notify, swap, webhook};
 use sched::{Scheduler, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
+use web::Feed;
 
 /// How to reach Docker; the caller knows the rules. It is asked again for every new connection.
 pub type Connect = Arc<dyn Fn() -> Result<bollard::Docker, String> + Send + Sync>;
 /// Reads the configuration anew.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
-/// Who may use the socket: its owner and its group.
-const SOCKET_MODE: u32 = 0o660;
-/// The group that may, where there is one.
-const SOCKET_GROUP: &str = "leeway";
-/// Shorter ones could be guessed.
-const TOKEN_BYTES_MIN: usize = 16;
 /// How many unknown containers may wait for Docker to be asked.
 const ASKS_QUEUED_MAX: usize = 256;
 
 /// A watcher that waits for a busy processor sees everything late; it uses a hundredth of one, and so comes first where it may.
 const NICENESS: i32 = -10;
 
-/// How long an agent that was killed keeps its socket: it has probes to take away first.
-const DYING_MAX: Duration = Duration::from_secs(2);
-
 /// Why an agent could not start, or run on.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// The socket cannot be had.
-    #[error("could not listen at {0}")]
-    Socket(String, #[source] io::Error),
-    /// The token cannot be had.
-    #[error("could not use the token in {0}: {1}")]
-    Token(String, String),
-    /// Another agent has the socket.
-    #[error("an agent already answers at {0}")]
-    Running(String),
+    /// Nobody can be answered.
+    #[error(transparent)]
+    NotOpened(#[from] web::NotOpened),
     /// The process ids that NVML gives mean nothing here.
     #[error("the agent is not in the host's pid namespace, and NVML's process ids mean nothing here")]
     Namespace,
@@ -100,16 +82,16 @@ async fn serve(
     guard: guard::Spawn,
     helper: swap::Spawn,
 ) -> Result<(), Failed> {
-    let listener = listen(&config.socket).await?;
+    let listener = web::at_socket(&config.socket).await?;
     let left = Arc::clone(&connect);
     let run_dir = config.run_dir.clone();
     // Its own thread, for it may ask Docker.
     let _ = tokio::task::spawn_blocking(move || let_go_what_was_left(&run_dir, &left)).await;
-    let (http, door) = open_tcp(config).await?;
+    let http = web::at_address(config.http, config.http_token_file.as_deref()).await?;
     let (sender, news) = sync_channel(FACTS_QUEUED_MAX);
     let teller = Teller(sender);
     let (asks, asked) = tokio::sync::mpsc::channel(ASKS_QUEUED_MAX);
-    let (feed, metrics) = (Arc::new(Feed::new()), Arc::new(Metrics::new(&config.node)));
+    let (feed, metrics) = (Arc::new(Feed::default()), Arc::new(Metrics::new(&config.node)));
     let (ledger, writer) = open_ledger(config)?;
     // The owner is made on its own thread, and never leaves it.
     let exits = Exits::start(teller.clone())?;
@@ -144,10 +126,10 @@ async fn serve(
     }
     let desk = Desk { teller: teller.clone(), ledger: ledger.clone(), feed, metrics };
     let routes = server::routes(desk.clone(), true, None);
-    let http_routes = server::routes(desk, config.http_actions, Some(door));
     tokio::spawn(async move { axum::serve(listener, routes).await });
-    if let Some(http) = http {
-        tokio::spawn(async move { axum::serve(http, http_routes).await });
+    if let Some((http, door)) = http {
+        let routes = server::routes(desk, config.http_actions, Some(door));
+        tokio::spawn(async move { axum::serve(http, routes).await });
     }
     notify::tell("READY=1");
     eprintln!("notice: the agent of {} runs; ask it at {}", config.node, config.socket.display());
@@ -203,29 +185,6 @@ fn say_what_needs_a_restart(old: &Config, new: &Config) {
             "warning: a new driver, socket, http, webhook, state_dir, table or node counts after a restart only"
         );
     }
-}
-
-/// The address to answer at over TCP, and who may come in there.
-async fn open_tcp(config: &Config) -> Result<(Option<TcpListener>, Door), Failed> {
-    let Some(address) = config.http else { return Ok((None, Door::default())) };
-    let token = config.http_token_file.as_deref().map(read_token).transpose()?;
-    let failed = |error| Failed::Socket(address.to_string(), error);
-    Ok((Some(TcpListener::bind(address).await.map_err(failed)?), Door { token }))
-}
-
-/// The token in a file that only those who may know it can read.
-fn read_token(file: &Path) -> Result<String, Failed> {
-    let wrong = |why: String| Failed::Token(file.display().to_string(), why);
-    let about = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
-    if about.permissions().mode() & 0o007 != 0 {
-        return Err(wrong("anybody may read it; `chmod 600` it".to_owned()));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    let token = text.trim().to_owned();
-    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(wrong(format!("a token has at least {TOKEN_BYTES_MIN} visible ASCII characters")));
-    }
-    Ok(token)
 }
 
 fn open_ledger(config: &Config) -> Result<(Ledger, Writer), Failed> {
@@ -331,52 +290,8 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Binds the socket. One that a dead agent left behind is replaced; a live agent's is not.
-async fn listen(path: &Path) -> Result<UnixListener, Failed> {
-    let failed = |error| Failed::Socket(path.display().to_string(), error);
-    let asked = Instant::now();
-    while UnixStream::connect(path).await.is_ok() {
-        if asked.elapsed() > DYING_MAX {
-            return Err(Failed::Running(path.display().to_string()));
-        }
-        tokio::time::sleep(DYING_MAX / 20).await;
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
-    // Without the group only root may ask, which is no failure.
-    if let Some(group) = group_id(&std::fs::read_to_string("/etc/group").unwrap_or_default()) {
-        let _ = chown(path, None, Some(group));
-    }
-    Ok(listener)
-}
-
-/// The number of the group `leeway` in `/etc/group`.
-fn group_id(groups: &str) -> Option<u32> {
-    let line = groups.lines().find(|line| line.split(':').next() == Some(SOCKET_GROUP))?;
-    line.split(':').nth(2)?.parse().ok()
-}
-
 /// Whether this is the first pid namespace of the kernel, whose inode is fixed.
 pub(crate) fn in_host_pid_namespace() -> bool {
     const FIRST: &str = "pid:[4026531836]";
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new(FIRST))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_group_is_found_by_its_whole_name() {
-        let groups = "root:x:0:\nleeway-dev:x:7:\nleeway:x:998:ann,bob\n";
-        assert_eq!(group_id(groups), Some(998));
-        assert_eq!(group_id("root:x:0:\n"), None);
-    }
 }

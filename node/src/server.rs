@@ -1,16 +1,10 @@
 //! The agent's API: HTTP over a Unix socket, and on loopback where that is asked for. Documented in docs/api.md.
 
-mod door;
 mod live;
-mod news;
-mod page;
-
-pub(crate) use door::Door;
 
 use crate::clock;
 use crate::commands::Command;
 use crate::facts::{Teller, Told};
-use crate::feed::Feed;
 use crate::ledger::{Counting, Ledger, Query as Lookup};
 use crate::metrics::{self, Metrics};
 use crate::views::Question;
@@ -22,6 +16,7 @@ use axum::{Json, Router};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use web::{Door, Feed};
 use wire::agent::{
     AccessLine, ContainerLine, ExplainLine, HistoryLine, NodeLine, PolicyLine, PolicyWanted, ReleaseWanted,
     ReleasedLine, TaskLine,
@@ -72,19 +67,18 @@ pub(crate) fn routes(desk: Desk, may_change: bool, door: Option<Door>) -> Router
     let routes = if may_change { changes } else { looks };
     let access = Json(AccessLine { may_change });
     let routes = routes
-        .merge(page::routes())
         .route("/v1/access", get(async move || access))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/v1/containers", get(containers))
         .route("/v1/containers/{container}/explain", get(explain))
         .route("/v1/tasks", get(tasks))
         .route("/v1/node", get(node))
-        .route("/v1/events", get(news::events))
+        .route("/v1/events", get(events))
         .route("/v1/live", get(live::follow))
         .route("/v1/history", get(history))
         .route("/metrics", get(figures))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is no such path; see docs/api.md\n") });
-    door::before(routes, door).with_state(desk)
+    web::with_page(routes, door).with_state(desk)
 }
 
 /// Asks the owner.
@@ -92,6 +86,10 @@ async fn ask<T>(desk: &Desk, question: impl FnOnce(oneshot::Sender<T>) -> Questi
     let (to, answer) = oneshot::channel();
     desk.teller.tell_soon(Told::Ask(question(to))).await;
     answer.await.map_err(|_| (StatusCode::SERVICE_UNAVAILABLE, "the agent stops\n").into_response())
+}
+
+async fn events(State(desk): State<Desk>, Query(asked): Query<web::Asked>) -> impl IntoResponse {
+    web::events(&desk.feed, asked)
 }
 
 async fn containers(State(desk): State<Desk>) -> Result<Json<Vec<ContainerLine>>, Response> {

@@ -3,12 +3,12 @@
 //! A thread of its own posts one piece of news after another. A receiver that is away is tried again a few times, later and later;
 //! meanwhile news waits, up to what the feed keeps for followers. What is given up is counted and said.
 
-use crate::feed::Feed;
 use crate::metrics::Metrics;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
+use web::Feed;
 use wire::agent::EventLine;
 
 /// How long a receiver may take to answer.

@@ -1,8 +1,8 @@
 //! What the page shows of a running demo and of an agent that comes and goes.
 
-use crate::picture;
 use crate::scene::{Running, Scene, eventually, free_address, leeway_program};
 use crate::webdriver::Browser;
+use crate::{in_order, picture};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,18 +11,6 @@ fn row(name: &str, part: &str) -> String {
     let rows = "[...document.querySelectorAll('#rows tr')]";
     let found = format!("{rows}.find((row) => row.querySelector('a').textContent === '{name}')");
     if part.is_empty() { found } else { format!("{found}?{part}") }
-}
-
-/// Nothing was complained of, and nobody else was asked.
-fn in_order(browser: &Browser, address: &str) {
-    assert_eq!(browser.complaints(), Vec::<String>::new());
-    let requests = browser.requests();
-    let own = format!("http://{address}/");
-    // What the browser has inside of itself, it asks nobody for.
-    let inside = |url: &str| ["chrome:", "data:", "blob:"].iter().any(|kind| url.starts_with(kind));
-    let others: Vec<_> = requests.iter().filter(|url| !url.starts_with(&own) && !inside(url)).collect();
-    assert!(requests.iter().any(|url| url.starts_with(&own)), "{requests:?}");
-    assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wire::cluster::NodeRank;
+use wire::cluster::{NodeRank, PlaceWanted, Placed};
 
 /// How long a state may take to come about on a machine with other work to do.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -45,6 +45,8 @@ pub(crate) fn leeway() -> Command {
 pub(crate) struct Hall {
     pub(crate) places: TempDir,
     pub(crate) address: String,
+    /// Where the master's page is.
+    pub(crate) http: String,
     master: Option<Running>,
 }
 
@@ -52,19 +54,35 @@ impl Hall {
     /// A cluster with its master.
     pub(crate) fn open() -> Self {
         let places = tempfile::tempdir().expect("a temporary folder");
-        // A port that is free now.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let address = format!("127.0.0.1:{}", port.expect("a port").port());
-        let mut hall = Self { places, address, master: None };
+        let mut hall = Self { places, address: free_address(), http: free_address(), master: None };
         let made = succeeded(hall.cluster(&["init", "--advertise", &hall.address.clone()]));
         assert!(made.contains("leeway master") && made.contains("leeway agent --join leeway1-"), "{made}");
         hall.start_master();
         hall
     }
 
-    fn start_master(&mut self) {
+    /// A cluster with a node for each of these names, with so much GPU memory; and what runs there.
+    pub(crate) fn with_nodes(nodes: &[(&str, &str)]) -> (Self, Vec<Running>) {
+        let hall = Self::open();
+        let mut running = Vec::new();
+        for (name, memory) in nodes {
+            let gpu = hall.place(&format!("{name}.gpu"));
+            running.push(simulate(&gpu, memory));
+            running.push(hall.agent(name, &gpu));
+            hall.ready(name);
+        }
+        (hall, running)
+    }
+
+    /// Kills the master as a power cut would.
+    pub(crate) fn kill_master(&mut self) {
+        self.master = None;
+    }
+
+    pub(crate) fn start_master(&mut self) {
         let mut command = leeway();
         command.args(["master", "--engine", "none", "--listen", &self.address, "--advertise", &self.address]);
+        command.args(["--http", &self.http]);
         command.arg("--state-dir").arg(self.place("master")).arg("--socket").arg(self.socket());
         self.master = Some(Running::start(command.stderr(log(&self.place("master.log")))));
         eventually("a master that answers", || {
@@ -89,6 +107,19 @@ impl Hall {
             .args(["--engine", "none", "--state-dir"])
             .arg(self.place("master"));
         command
+    }
+
+    /// `leeway WORDS`, which asks this master.
+    pub(crate) fn leeway(&self, words: &[&str]) -> Command {
+        let mut command = leeway();
+        command.args(words).env("LEEWAY_MASTER_SOCKET", self.socket());
+        command
+    }
+
+    /// Has the master find a place for a container with a deadline of two seconds.
+    pub(crate) fn find_place(&self) -> Placed {
+        let wanted = PlaceWanted { deadline_us: Some(2_000_000), ..PlaceWanted::default() };
+        wire::client::send(&self.socket(), "POST", "/v1/placements", &wanted).expect("a place")
     }
 
     /// The token, as it is now.
@@ -134,6 +165,12 @@ impl Hall {
         eventually(&format!("word of '{what}'"), || self.log().contains(what).then_some(()));
         self.log().matches(what).count()
     }
+}
+
+/// An address that nobody listens at now.
+fn free_address() -> String {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    free.expect("a port").to_string()
 }
 
 /// Starts a simulated GPU, and waits until it is ready.

@@ -2,3 +2,7 @@
 
 mod hall;
 mod security;
+#[allow(dead_code, reason = "shared with tests/seeing; each uses its part")]
+#[path = "../seeing/tmux.rs"]
+mod tmux;
+mod views;

@@ -7,4 +7,5 @@ mod scene;
 
 mod metrics;
 mod terminal;
+mod tmux;
 mod told;

@@ -1,7 +1,7 @@
 //! `leeway top` in a real terminal, which tmux is: what it shows, what keys do, what it costs, and that it comes back.
 
 use crate::scene::{Container, Scene, eventually, leeway_program};
-use std::process::Command;
+use crate::tmux::Tmux;
 use std::time::{Duration, Instant};
 
 /// The unit of the kernel's account of processor time: a hundredth of a second on every Linux.
@@ -11,63 +11,14 @@ const MEASURED: Duration = Duration::from_secs(10);
 /// What ten frames a second of sixty containers may take of a core.
 const CPU_RATIO_MAX: f64 = 0.03;
 
-/// A terminal of its own, with one program in it.
-struct Tmux<'a> {
-    scene: &'a Scene,
-    socket: String,
-}
-
-impl<'a> Tmux<'a> {
-    fn start(scene: &'a Scene, size: (u16, u16), words: &str) -> Self {
-        let socket = scene.place("tmux").display().to_string();
-        let (width, height) = (size.0.to_string(), size.1.to_string());
-        let program = format!(
-            "LANG=C.UTF-8 TERM=screen-256color LEEWAY_SOCKET={} {} top {words}",
-            scene.socket().display(),
-            leeway_program()
-        );
-        let tmux = Self { scene, socket };
-        tmux.run(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", &width, "-y", &height, &program]);
-        tmux
-    }
-
-    fn run(&self, words: &[&str]) -> String {
-        let output = Command::new("tmux").args(["-S", &self.socket]).args(words).output().expect("tmux");
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn screen(&self) -> String {
-        self.run(&["capture-pane", "-p"])
-    }
-
-    fn keys(&self, keys: &[&str]) {
-        self.run(&[&["send-keys"], keys].concat());
-    }
-
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let mut last = String::new();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(30) {
-            last = self.screen();
-            if is_so(&last) {
-                return last;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let log = std::fs::read_to_string(self.scene.place("agent.log")).unwrap_or_default();
-        panic!("no {what} on the screen:\n{last}\n{log}")
-    }
-
-    fn pid(&self) -> u32 {
-        self.run(&["display-message", "-p", "#{pane_pid}"]).trim().parse().expect("a pid")
-    }
-}
-
-impl Drop for Tmux<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("tmux").args(["-S", &self.socket, "kill-server"]).output();
-    }
+/// A terminal with `leeway top` in it.
+fn top(scene: &Scene, size: (u16, u16)) -> Tmux {
+    let socket = scene.socket();
+    Tmux::start(
+        &scene.place(""),
+        size,
+        &format!("LEEWAY_SOCKET={} {} top", socket.display(), leeway_program()),
+    )
 }
 
 fn ticks(pid: u32) -> f64 {
@@ -95,7 +46,7 @@ fn a_terminal_shows_it_live_and_keys_do_what_they_say() {
     let hold = ["hold", "--for", "1h"];
     let _late = scene.start("late", &[("deadline", "1s")], &hold);
     let _train = scene.start("train", &[("deadline", "10m")], &hold);
-    let tmux = Tmux::start(&scene, (140, 20), "");
+    let tmux = top(&scene, (140, 20));
     // The miss is drawn in the next frame: the screen passes through "late, not yet crossed out".
     let shown = tmux.until("late task", |screen| {
         let is_late = |line: &str| {
@@ -118,10 +69,7 @@ fn a_terminal_shows_it_live_and_keys_do_what_they_say() {
         screen.contains("policy fifo") && screen.contains("  late ")
     });
     tmux.keys(&["q"]);
-    eventually("an end", || {
-        let sessions = Command::new("tmux").args(["-S", &tmux.socket, "list-sessions"]).output().ok()?;
-        (!sessions.status.success()).then_some(())
-    });
+    eventually("an end", || tmux.has_ended().then_some(()));
     // The next agent counts from when it saw the task.
     eventually("a frame with a late task, in plain characters", || {
         let once = scene.said(&["top", "--once", "--theme", "ascii"]);
@@ -140,7 +88,7 @@ fn sixty_containers_at_ten_frames_a_second_take_little() {
             scene.start(&format!("box-{number:02}"), &labels, &["hold", "--memory", "1MiB", "--for", "1h"])
         })
         .collect();
-    let tmux = Tmux::start(&scene, (160, 70), "");
+    let tmux = top(&scene, (160, 70));
     tmux.until("sixty that run", |screen| {
         screen.lines().filter(|line| line.contains("running")).count() == 60
     });

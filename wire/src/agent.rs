@@ -1,5 +1,6 @@
 //! What the agent says over its socket: one JSON object per task, event, container and node.
 
+use crate::cluster::{MasterLine, NodeRank};
 use crate::labels::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +86,8 @@ pub struct HistoryLine {
     pub misses: u64,
 }
 
-/// What has changed: `/v1/live`, one server-sent event each. The first has everything.
+/// What has changed: `/v1/live`, one server-sent event each. The first has everything. A master tells of itself and of nodes, an agent
+/// of its machine, containers and tasks; both have news.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveLine {
     /// When it was so, as RFC 3339.
@@ -95,6 +97,12 @@ pub struct LiveLine {
     /// The machine, if it has changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub node: Option<NodeLine>,
+    /// The master, if it has changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub master: Option<MasterLine>,
+    /// The node list in rank order, if something in it has changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nodes: Option<Vec<NodeRank>>,
     /// Containers that are new, or have changed.
     pub containers: Vec<ContainerLine>,
     /// Ids of containers that are gone.

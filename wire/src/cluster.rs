@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The master's socket when nobody says otherwise.
 pub const SOCKET: &str = "/run/leeway/master.sock";
 
+/// What a master has news of.
+pub const EVENTS: [&str; 3] = ["placed", "refused", "moved"];
+
 /// Which service a container belongs to, as swarm labels its containers.
 pub const SWARM_SERVICE: &str = "com.docker.swarm.service.name";
 /// How a service came to its node: `auto`, or the node's name.
@@ -23,8 +26,11 @@ pub struct NodeRank {
     pub gpu: u8,
     /// Whether it takes another container.
     pub provisionable: bool,
-    /// Why not, or that it does: `ready`, `missed`, `memory full`, `core full`, `silent`.
+    /// Why not, or that it does: `ready`, `missed`, `memory full`, `core full`, `silent`, `barred` (the engine does not use the node).
     pub state: String,
+    /// The same as a sentence; null while it does.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// Free GPU memory, less what is reserved.
     pub gpu_memory_free_bytes: u64,
     /// GPU memory there is.
@@ -33,6 +39,9 @@ pub struct NodeRank {
     pub float_us: Option<i64>,
     /// How old its report is.
     pub age_us: i64,
+    /// The services that are placed on the node, on whichever of its GPUs.
+    #[serde(default)]
+    pub services: Vec<String>,
 }
 
 /// What a placement is asked for: `POST /v1/place` and `POST /v1/placements`.
@@ -133,6 +142,9 @@ pub struct MasterLine {
     pub active: bool,
     /// The engine: `swarm` or `none`.
     pub engine: String,
+    /// Where the engine's leader is; empty if it has none.
+    #[serde(default)]
+    pub leader: String,
     /// Agents that report.
     pub agents: usize,
     /// Reports taken in so far, heartbeats too.
@@ -141,4 +153,13 @@ pub struct MasterLine {
     pub report_bytes: u64,
     /// How old reports were when they came, at the 99th percentile: only where senders say when they sent them.
     pub report_lag_p99_us: Option<u64>,
+    /// Places found so far, with the worker's word.
+    #[serde(default)]
+    pub placements: u64,
+    /// How long that took, at the median and the 99th percentile; null before the first.
+    #[serde(default)]
+    pub placement_p50_us: Option<u64>,
+    /// See above.
+    #[serde(default)]
+    pub placement_p99_us: Option<u64>,
 }

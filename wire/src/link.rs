@@ -140,6 +140,9 @@ pub struct KnownContainer {
     /// How many of its latest tasks missed, one after the other.
     #[prost(uint32, tag = "4")]
     pub missed_in_a_row: u32,
+    /// The placement that this is about, as the container's label says.
+    #[prost(string, tag = "5")]
+    pub placement: String,
 }
 
 /// A worker's last word.

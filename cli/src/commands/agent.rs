@@ -11,6 +11,7 @@ use std::error::Error as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use web::NotOpened;
 use wire::token::Invitation;
 
 /// Exit code: another agent has the socket.
@@ -145,15 +146,15 @@ fn failure(failed: &Failed) -> anyhow::Error {
     let cause = failed.source().map_or_else(String::new, |cause| format!(": {cause}"));
     let words = Failure::new(format!("{failed}{cause}"));
     match failed {
-        Failed::Socket(..) => words
+        Failed::NotOpened(NotOpened::Listen(..)) => words
             .help("the agent needs root; or name folders of your own with --run-dir, --state-dir, --table"),
-        Failed::Running(_) => words
+        Failed::NotOpened(NotOpened::Taken(_)) => words
             .help("stop it, or give this one places of its own: --run-dir, --state-dir, --table")
             .exit(ALREADY_RUNNING),
         Failed::Namespace => {
             words.help("run the agent on the host, or in a container with --pid=host").exit(WRONG_NAMESPACE)
         }
-        Failed::Token(..) | Failed::Threads(_) => words,
+        Failed::NotOpened(NotOpened::Token(..)) | Failed::Threads(_) => words,
     }
     .into()
 }

@@ -1,6 +1,6 @@
 //! `leeway events`: what happens to tasks, as it happens.
 
-use crate::ask::{self, Socket};
+use crate::ask::{self, Whom};
 use crate::failure::Failure;
 use anyhow::Result;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub struct Events {
     #[arg(long)]
     no_follow: bool,
     #[command(flatten)]
-    socket: Socket,
+    whom: Whom,
 }
 
 /// What to look for, and where.
@@ -47,7 +47,7 @@ impl FromStr for Filter {
         let wrong = |why: String| format!("{why}: accepted are event=NAME, container=NAME and gpu=N");
         let known = KEYS.into_iter().find(|known| *known == key);
         let key = known.ok_or_else(|| wrong(format!("'{key}' is not known")))?;
-        let events = node::config::EVENTS;
+        let events = [&node::config::EVENTS[..], &wire::cluster::EVENTS].concat();
         match key {
             _ if value.is_empty() => Err(wrong(format!("'{key}' has no value"))),
             "gpu" if value.parse::<u16>().is_err() => Err(wrong(format!("'{value}' is no GPU's number"))),
@@ -73,7 +73,7 @@ impl Events {
                 }
             }
         };
-        client::follow(&self.socket.path, &path, each).map_err(|error| ask::failure(&error))?;
+        client::follow(&self.whom.path(), &path, each).map_err(|error| self.whom.failure(&error))?;
         failed.map_or(Ok(()), Err)
     }
 
@@ -100,7 +100,7 @@ impl Events {
 
 fn line(data: &str) -> Result<String> {
     let event: EventLine = serde_json::from_str(data)
-        .map_err(|error| Failure::new(format!("the agent sent an event that is none: {error}")))?;
+        .map_err(|error| Failure::new(format!("an event came that is none: {error}")))?;
     let who = event.name.or_else(|| event.pid.map(|pid| format!("pid {pid}"))).unwrap_or_default();
     Ok(format!("{}  {:<9} {who}: {}\n", event.time, event.event, event.reason))
 }

@@ -9,6 +9,7 @@ use sched::placement::Strategy;
 use std::error::Error as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use web::NotOpened;
 use wire::link::PORT;
 
 /// Exit code: another master has the socket.
@@ -27,21 +28,40 @@ pub struct Master {
     advertise: Option<String>,
     #[command(flatten)]
     socket: MasterSocket,
+    /// Answer on this address, too, with a page that shows the cluster; on loopback, or with a token
+    #[arg(long, value_name = "ADDRESS", env = "LEEWAY_MASTER_HTTP")]
+    http: Option<SocketAddr>,
+    /// The file with the token that whoever asks there must have
+    #[arg(long, value_name = "FILE", env = "LEEWAY_MASTER_HTTP_TOKEN_FILE")]
+    http_token_file: Option<PathBuf>,
     /// How a node is chosen where nobody says otherwise: spread, memory, best-fit
     #[arg(long, value_name = "STRATEGY", default_value = "spread", value_parser = Strategy::ALL.map(Strategy::name))]
     strategy: String,
+}
+
+/// Where another socket is named.
+const SOCKET: &str = "LEEWAY_MASTER_SOCKET";
+
+/// The master's socket where no option names one.
+pub(crate) fn usual_socket() -> PathBuf {
+    std::env::var_os(SOCKET).map_or_else(|| PathBuf::from(wire::cluster::SOCKET), PathBuf::from)
 }
 
 /// Where the master answers.
 #[derive(clap::Args, Debug, Clone)]
 pub struct MasterSocket {
     /// The master's socket
-    #[arg(id = "master_socket", long = "socket", value_name = "FILE", env = "LEEWAY_MASTER_SOCKET", default_value = wire::cluster::SOCKET)]
+    #[arg(id = "master_socket", long = "socket", value_name = "FILE", env = SOCKET, default_value = wire::cluster::SOCKET)]
     pub(crate) path: PathBuf,
 }
 
 impl Master {
     pub(crate) fn run(self, globals: &Globals) -> Result<()> {
+        let open = |address: &SocketAddr| web::is_open_to_all(*address, self.http_token_file.as_deref());
+        if let Some(address) = self.http.filter(open) {
+            let wrong = format!("--http {address} is not on loopback: anybody who reaches it could ask it");
+            return Err(Failure::new(wrong).help("--http-token-file asks for a token").exit(2).into());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let docker = runtime.block_on(self.record.docker(globals))?;
         let advertise = self.advertise.unwrap_or_else(|| {
@@ -58,6 +78,8 @@ impl Master {
             listen: self.listen,
             advertise,
             socket: self.socket.path,
+            http: self.http,
+            http_token_file: self.http_token_file,
             docker,
             state_dir: self.record.state_dir,
             strategy: Strategy::named(&self.strategy).unwrap_or_default(),
@@ -73,8 +95,10 @@ fn failure(failed: &Failed) -> Failure {
     let cause = failed.source().map_or_else(String::new, |cause| format!(": {cause}"));
     let words = Failure::new(format!("{failed}{cause}"));
     match failed {
-        Failed::Listen(..) => words.help("name others with --listen and --socket"),
-        Failed::Running(_) => {
+        Failed::NotOpened(NotOpened::Listen(..)) => {
+            words.help("name others with --listen, --socket and --http")
+        }
+        Failed::NotOpened(NotOpened::Taken(_)) => {
             words.help("stop it, or give this one a socket of its own: --socket").exit(ALREADY_RUNNING)
         }
         Failed::NoSwarm(_) => {

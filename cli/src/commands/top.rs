@@ -1,6 +1,6 @@
 //! `leeway top`: a live view in the terminal.
 
-use crate::ask::Socket;
+use crate::ask::Whom;
 use crate::failure::Failure;
 use crate::top::{self, Theme};
 use anyhow::{Context, Result};
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 /// Watch containers, tasks and floats, live
 ///
-/// A row for each container: what it uses, what is left of its deadline, and what it did in the last minute. Press ? for the keys.
+/// A row for each container: what it uses, what is left of its deadline, and what it did in the last minute. With --master, a row for
+/// each GPU of the cluster, the best for a new container first. Press ? for the keys.
 #[derive(clap::Args)]
 pub struct Top {
     /// Print one frame and exit
@@ -22,24 +23,24 @@ pub struct Top {
     #[arg(long, value_name = "THEME", env = "LEEWAY_THEME")]
     theme: Option<Theme>,
     #[command(flatten)]
-    socket: Socket,
+    whom: Whom,
 }
 
 impl Top {
     pub(crate) fn run(self) -> Result<()> {
         let theme = self.theme.unwrap_or_else(usual);
         if self.once {
-            return super::print_all(top::once(&self.socket.path, theme, false)?.as_bytes());
+            return super::print_all(top::once(&self.whom, theme, false)?.as_bytes());
         }
         if let Some(file) = &self.svg {
-            let drawn = top::once(&self.socket.path, self.theme.unwrap_or(Theme::Dark), true)?;
+            let drawn = top::once(&self.whom, self.theme.unwrap_or(Theme::Dark), true)?;
             return std::fs::write(file, drawn)
                 .with_context(|| format!("could not write {}", file.display()));
         }
         if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
             return Err(Failure::new("a live view needs a terminal").help("--once prints one frame").into());
         }
-        top::run(&self.socket.path, theme)
+        top::run(&self.whom, theme)
     }
 }
 

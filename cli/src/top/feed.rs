@@ -1,10 +1,10 @@
-//! The thread that hears the agent, and comes back to it when it was away.
+//! The thread that hears the agent, or the master, and comes back when it was away.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 use wire::agent::LiveLine;
-use wire::client;
+use wire::client::{self, NoAnswer};
 
 /// How many messages may wait to be shown.
 const WAITING_MAX: usize = 256;
@@ -31,7 +31,11 @@ pub(super) fn follow(socket: PathBuf, before_us: i64) -> Receiver<Heard> {
                 }
                 listens
             });
-            let why = ended.err().map_or_else(|| "the agent ended".to_owned(), |error| error.to_string());
+            let why = match ended {
+                Ok(()) | Err(NoAnswer::Broken(_)) => "the connection was lost".to_owned(),
+                Err(NoAnswer::Nobody(path, _)) => format!("nobody answers at {path}"),
+                Err(other) => other.to_string(),
+            };
             if !listens || sender.send(Heard::Lost(why)).is_err() {
                 return;
             }

@@ -1,7 +1,8 @@
 //! What is typed and clicked.
 
 use super::model::Model;
-use super::view::{Open, Sort, View};
+use super::nodes;
+use super::view::{Open, Sort, View, id_of};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -14,17 +15,21 @@ use wire::client;
 const PAGE: isize = 10;
 
 /// What each key does, for the help.
-pub(super) const HELP: [(&str, &str); 12] = [
-    ("↑ ↓ j k", "choose a container; PgUp and PgDn by pages"),
-    ("Enter", "why it is, or is not, running"),
-    ("/", "show only containers whose name or state has these letters; Enter keeps, Esc clears"),
-    ("s", "order by the next column; or click its heading"),
-    ("f", "order by float: what is due first comes first"),
-    ("r", "the other way round"),
+pub(super) const HELP: [(&str, &str); 7] = [
+    ("↑ ↓ j k", "choose a row; PgUp and PgDn by pages"),
+    ("Enter", "why it is so"),
+    ("/", "show only rows whose name or state has these letters; Enter keeps, Esc clears"),
     ("p, Space", "stop the picture; again to go on"),
     ("t", "the next theme: dark, light, colour-blind, ascii"),
     ("?", "this help"),
     ("q, Esc, Ctrl-C", "leave"),
+];
+
+/// What there is beside that where containers are shown. The node list has an order of its own.
+pub(super) const HELP_WITH_CONTAINERS: [(&str, &str); 5] = [
+    ("s", "order by the next column; or click its heading"),
+    ("f", "order by float: what is due first comes first"),
+    ("r", "the other way round"),
     ("█ ▄ ░", "in the last minute: the GPU was used, used in part, the task was held"),
     ("│ ╳", "a deadline, and one that was missed"),
 ];
@@ -54,6 +59,7 @@ fn typed(key: KeyEvent, view: &mut View, model: &Model, socket: &Path, now_us: i
         return true;
     }
     match key.code {
+        KeyCode::Char('s' | 'f' | 'r') if model.master.is_some() => {}
         KeyCode::Char('q') => return false,
         KeyCode::Esc if view.filter.is_empty() => return false,
         KeyCode::Esc => view.filter.clear(),
@@ -75,7 +81,7 @@ fn typed(key: KeyEvent, view: &mut View, model: &Model, socket: &Path, now_us: i
         KeyCode::PageDown => view.choose(model, now_us, PAGE),
         KeyCode::Home => view.choose(model, now_us, isize::MIN / 2),
         KeyCode::End => view.choose(model, now_us, isize::MAX / 2),
-        KeyCode::Enter | KeyCode::Char('e') => explain(view, model, socket),
+        KeyCode::Enter | KeyCode::Char('e') => explain(view, model, socket, now_us),
         _ => {}
     }
     true
@@ -99,10 +105,16 @@ fn type_filter(code: KeyCode, view: &mut View) {
     }
 }
 
-fn explain(view: &mut View, model: &Model, socket: &Path) {
+fn explain(view: &mut View, model: &Model, socket: &Path, now_us: i64) {
+    let node = model.nodes.iter().find(|node| Some(id_of(node)) == view.chosen);
+    if let Some(node) = node {
+        view.open = Open::Explained(id_of(node), Ok(nodes::sentences(node, model.age_us(node, now_us))));
+        return;
+    }
     let Some(line) = view.chosen.as_ref().and_then(|id| model.containers.get(id)) else { return };
     let path = format!("/v1/containers/{}/explain", client::escaped(&line.id));
-    let answer = client::get::<ExplainLine>(socket, &path).map_err(|error| error.to_string());
+    let answer = client::get::<ExplainLine>(socket, &path);
+    let answer = answer.map(|line| line.sentences).map_err(|error| error.to_string());
     view.open = Open::Explained(line.name.clone(), answer);
 }
 
@@ -124,7 +136,7 @@ fn clicked(mouse: MouseEvent, view: &mut View, model: &Model, socket: &Path, now
                 let again = id.is_some() && id == view.chosen;
                 view.chosen = id;
                 if again {
-                    explain(view, model, socket);
+                    explain(view, model, socket, now_us);
                 }
             }
         }

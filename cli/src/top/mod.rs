@@ -1,13 +1,14 @@
-//! `leeway top`: containers, their tasks and their floats, live in a terminal.
+//! `leeway top`: containers, their tasks and their floats, or the nodes of a cluster, live in a terminal.
 //!
-//! In reading order: `model` (what the agent said), `view` (what the person wants to see of it), `theme`, `lanes` (the last minute in
-//! characters), `rows` and `screen` (what is drawn), `keys` (what is typed and clicked), `feed` (the thread that hears the agent).
+//! In reading order: `model` (what the agent said, or the master), `view` (what the person wants to see of it), `theme`, `lanes` (the last minute in
+//! characters), `rows`, `nodes` and `screen` (what is drawn), `keys` (what is typed and clicked), `feed` (the thread that hears the agent).
 //! The screen knows nothing that the API does not say.
 
 mod feed;
 mod keys;
 mod lanes;
 mod model;
+mod nodes;
 mod picture;
 mod rows;
 mod screen;
@@ -19,7 +20,7 @@ mod snapshots;
 
 pub(crate) use theme::Theme;
 
-use crate::ask;
+use crate::ask::Whom;
 use crate::timeline::micros;
 use anyhow::{Context, Result};
 use feed::Heard;
@@ -41,9 +42,10 @@ const FRAME_EVERY: Duration = Duration::from_millis(100);
 const WIDTH: u16 = 120;
 
 /// Shows it until the person has seen enough.
-pub(crate) fn run(socket: &Path, theme: Theme) -> Result<()> {
-    // An agent that is not there is said before the screen is taken.
-    wire::client::get::<serde_json::Value>(socket, "/v1/node").map_err(|error| ask::failure(&error))?;
+pub(crate) fn run(whom: &Whom, theme: Theme) -> Result<()> {
+    let socket = &whom.path();
+    // That nobody is there is said before the screen is taken.
+    wire::client::get::<serde_json::Value>(socket, "/v1/access").map_err(|error| whom.failure(&error))?;
     let heard = feed::follow(socket.to_owned(), lanes::SPAN_US);
     let mut terminal = ratatui::try_init().context("could not take the terminal")?;
     let _ = execute!(std::io::stdout(), EnableMouseCapture);
@@ -81,15 +83,15 @@ fn show(
 }
 
 /// One frame for scripts: as text, or as a picture.
-pub(crate) fn once(socket: &Path, theme: Theme, drawn: bool) -> Result<String> {
+pub(crate) fn once(whom: &Whom, theme: Theme, drawn: bool) -> Result<String> {
     let since_us = jiff::Timestamp::now().as_microsecond() - lanes::SPAN_US;
     let mut first = None;
-    wire::client::follow(socket, &format!("/v1/live?since_us={since_us}"), |data| {
+    wire::client::follow(&whom.path(), &format!("/v1/live?since_us={since_us}"), |data| {
         first = serde_json::from_str::<LiveLine>(data).ok();
         false
     })
-    .map_err(|error| ask::failure(&error))?;
-    let line = first.context("the agent said nothing")?;
+    .map_err(|error| whom.failure(&error))?;
+    let line = first.context("nothing was said")?;
     let now_us = micros(&line.time).unwrap_or(since_us);
     let mut model = Model::default();
     model.hear(Heard::Line(Box::new(line)));

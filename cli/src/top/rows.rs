@@ -54,19 +54,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, view: &mut 
     let lane = if lane >= LANE_MIN { lane } else { 0 };
     headings(frame, area, view, names, &columns, lane);
     let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-    scroll(view, &rows, below.height as usize);
     view.drawn.rows = below;
     view.drawn.ids = rows.iter().map(|line| line.id.clone()).collect();
+    scroll(view, below.height as usize);
     let theme = view.theme;
     for (line, y) in rows.iter().skip(view.first).zip(below.y..below.bottom()) {
-        let chosen = view.chosen.as_ref() == Some(&line.id);
-        let mark = if chosen { if theme == Theme::Ascii { "> " } else { "▌ " } } else { "  " };
-        let bold = if chosen { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
-        let name = cut(&line.name, names as usize);
-        let mut spans = vec![
-            Span::styled(mark, theme.style(Meaning::Heading)),
-            Span::styled(format!("{name:width$}  ", width = names as usize), bold),
-        ];
+        let mut spans = mark(view, &line.id, &cut(&line.name, names as usize), names as usize);
         for column in &columns {
             spans.extend(cell(column, line, theme, now_us));
             spans.push(Span::raw("  "));
@@ -79,10 +72,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, view: &mut 
     }
 }
 
+/// The beginning of a row: its name, and whether it is chosen.
+pub(super) fn mark(view: &View, id: &str, name: &str, width: usize) -> Vec<Span<'static>> {
+    let (theme, chosen) = (view.theme, view.chosen.as_deref() == Some(id));
+    let mark = if chosen { if theme == Theme::Ascii { "> " } else { "▌ " } } else { "  " };
+    let bold = if chosen { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
+    vec![Span::styled(mark, theme.style(Meaning::Heading)), Span::styled(format!("{name:width$}  "), bold)]
+}
+
 /// Keeps the chosen row on the screen.
-fn scroll(view: &mut View, rows: &[&ContainerLine], height: usize) {
-    view.first = view.first.min(rows.len().saturating_sub(height));
-    let chosen = view.chosen.as_ref().and_then(|id| rows.iter().position(|line| line.id == *id));
+pub(super) fn scroll(view: &mut View, height: usize) {
+    let ids = &view.drawn.ids;
+    view.first = view.first.min(ids.len().saturating_sub(height));
+    let chosen = view.chosen.as_ref().and_then(|id| ids.iter().position(|one| one == id));
     if let Some(chosen) = chosen {
         view.first = view.first.min(chosen).max((chosen + 1).saturating_sub(height));
     }
@@ -202,7 +204,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     if mib >= 1000.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
 }
 
-fn cut(name: &str, width: usize) -> String {
+pub(super) fn cut(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.to_owned();
     }

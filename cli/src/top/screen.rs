@@ -1,7 +1,8 @@
 //! The whole screen: the machine and its GPUs above, the table, what happened last below, and what lies over it.
 
-use super::keys::HELP;
+use super::keys::{HELP, HELP_WITH_CONTAINERS};
 use super::model::Model;
+use super::nodes;
 use super::rows::{self, bytes, span};
 use super::theme::{Meaning, Theme};
 use super::view::{Open, View};
@@ -14,6 +15,10 @@ use wire::agent::{EventLine, GpuLine, NodeLine};
 /// Cells of the bars in the header, and on a narrow screen.
 const BAR: usize = 12;
 const BAR_NARROW: usize = 5;
+/// The longest table that is printed: a frame has as many lines as a small number can count.
+const ROWS_MAX: u16 = 20_000;
+/// How much of what happened last is shown of a cluster.
+const NEWS_SHOWN: usize = 6;
 
 /// Draws it. What was stopped is drawn as it was then.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, view: &mut View, now_us: i64) {
@@ -24,13 +29,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, view: &mut View, now_us
         Constraint::Length(header_height(shown)),
         Constraint::Length(1),
         Constraint::Min(2),
+        Constraint::Length(news_height(shown)),
         Constraint::Length(footer),
     ];
-    let [header, _, table, below] = Layout::vertical(parts).areas(frame.area());
+    let [header, _, table, happened, below] = Layout::vertical(parts).areas(frame.area());
     draw_header(frame, header, shown, view, paused.is_some(), model.lost.as_deref(), at_us);
-    rows::draw(frame, table, shown, view, at_us);
-    if shown.containers.is_empty() {
+    let empty = if shown.master.is_some() {
+        nodes::draw(frame, table, shown, view, at_us);
+        draw_news(frame, happened, shown, view.theme);
+        let words = "No node reports yet. `leeway cluster token` shows what lets an agent join.";
+        shown.nodes.is_empty().then_some(words)
+    } else {
+        rows::draw(frame, table, shown, view, at_us);
         let words = "No container has used a GPU yet. `leeway run --deadline 2s IMAGE` gives one a deadline.";
+        shown.containers.is_empty().then_some(words)
+    };
+    if let Some(words) = empty {
         let place = Rect {
             y: table.y + 1,
             height: 1.min(table.height.saturating_sub(1)),
@@ -42,13 +56,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, view: &mut View, now_us
     if footer > 0 {
         draw_footer(frame, below, shown, view);
     }
+    let with_containers = shown.master.is_none();
     view.paused = paused;
     match &view.open {
         Open::Nothing => {}
-        Open::Help => draw_help(frame, view.theme),
+        Open::Help => draw_help(frame, view.theme, with_containers),
         Open::Explained(name, answer) => {
             let lines = match answer {
-                Ok(line) => line.sentences.iter().map(|words| Line::raw(words.clone())).collect(),
+                Ok(sentences) => sentences.iter().map(|words| Line::raw(words.clone())).collect(),
                 Err(why) => vec![Line::raw(why.clone())],
             };
             draw_over(frame, view.theme, &format!(" {name} "), lines);
@@ -58,12 +73,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, view: &mut View, now_us
 
 /// How high a screen must be to hold everything.
 pub(super) fn height(model: &Model) -> u16 {
-    header_height(model) + 2 + model.containers.len().max(1) as u16
+    let rows = model.containers.len().max(model.nodes.len()).max(1);
+    header_height(model) + 2 + u16::try_from(rows).unwrap_or(ROWS_MAX).min(ROWS_MAX) + news_height(model)
 }
 
 fn header_height(model: &Model) -> u16 {
-    let gpus = model.nodes.iter().map(|node| node.gpus.len().max(1)).sum::<usize>();
-    1 + gpus as u16
+    1 + model.node.as_ref().map_or(0, |node| node.gpus.len().max(1)) as u16
+}
+
+/// What happened last has lines of its own where it is the master's, and an empty one before them.
+fn news_height(model: &Model) -> u16 {
+    let shown = model.news.len().min(NEWS_SHOWN);
+    if model.master.is_some() && shown > 0 { 1 + shown as u16 } else { 0 }
+}
+
+fn draw_news(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
+    let first = model.news.len().saturating_sub(NEWS_SHOWN);
+    for (event, y) in model.news[first..].iter().zip(area.y + 1..area.bottom()) {
+        frame.render_widget(news(event, theme, true), Rect { y, height: 1, ..area });
+    }
 }
 
 fn draw_header(
@@ -78,7 +106,11 @@ fn draw_header(
     let theme = view.theme;
     let quiet = theme.style(Meaning::Quiet);
     let mut title = vec![Span::styled("leeway", theme.style(Meaning::Heading))];
-    for node in &model.nodes {
+    if let Some(master) = &model.master {
+        let (who, about) = nodes::title(master, &model.nodes);
+        title.extend([Span::raw(who), Span::styled(about, quiet)]);
+    }
+    if let Some(node) = &model.node {
         title.push(Span::raw(format!("  {}", node.node)));
         title.push(Span::styled(format!("  policy {}  {}", node.policy, seen(node)), quiet));
     }
@@ -90,7 +122,7 @@ fn draw_header(
     };
     let words = Line::styled(words, theme.style(meaning)).right_aligned();
     frame.render_widget(words, Rect { height: 1, ..area });
-    let gpus = model.nodes.iter().flat_map(|node| &node.gpus);
+    let gpus = model.node.iter().flat_map(|node| &node.gpus);
     for (gpu, y) in gpus.zip(area.y + 1..area.bottom()) {
         frame.render_widget(gpu_line(gpu, theme, area.width), Rect { y, height: 1, ..area });
     }
@@ -146,8 +178,8 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, model: &Model, view: &View) {
             let words = format!("{} is {}, because {reason}", line.name, line.live.state.name());
             Line::styled(words, theme.style(Meaning::Held))
         }
-        (None, Some(event)) => news(event, theme),
-        (None, None) => Line::default(),
+        (None, Some(event)) if model.master.is_none() => news(event, theme, false),
+        (None, _) => Line::default(),
     };
     frame.render_widget(first, Rect { height: 1, ..area });
     let quiet = theme.style(Meaning::Quiet);
@@ -158,14 +190,19 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, model: &Model, view: &View) {
             Span::styled("  Enter keeps, Esc clears", quiet),
         ])
     } else {
-        let words = format!("? help  / filter  s sort  p stop  Enter explain  t {}  q quit", theme.name());
+        let sort = if model.master.is_none() { "  s sort" } else { "" };
+        let words = format!("? help  / filter{sort}  p stop  Enter explain  t {}  q quit", theme.name());
         Line::styled(words, quiet)
     };
     frame.render_widget(keys, Rect { y: area.y + 1, height: 1, ..area });
 }
 
-fn news(event: &EventLine, theme: Theme) -> Line<'static> {
-    let who = event.name.clone().unwrap_or_else(|| "a process".to_owned());
+/// One event; where it happened is worth a word in a cluster.
+fn news(event: &EventLine, theme: Theme, with_node: bool) -> Line<'static> {
+    let mut who = event.name.clone().unwrap_or_else(|| "a process".to_owned());
+    if with_node {
+        who += &format!(" on {}", event.node);
+    }
     let meaning = if event.event == "missed" { Meaning::Missed } else { Meaning::Text };
     let time = crate::timeline::micros(&event.time).map_or_else(String::new, clock);
     Line::from(vec![
@@ -175,14 +212,15 @@ fn news(event: &EventLine, theme: Theme) -> Line<'static> {
     ])
 }
 
-fn draw_help(frame: &mut Frame<'_>, theme: Theme) {
+fn draw_help(frame: &mut Frame<'_>, theme: Theme, with_containers: bool) {
     let line = |(keys, words): (&str, &str)| {
         Line::from(vec![
             Span::styled(format!("{keys:<16}"), theme.style(Meaning::Heading)),
             Span::raw(words.to_owned()),
         ])
     };
-    draw_over(frame, theme, " help ", HELP.into_iter().map(line).collect());
+    let more = HELP_WITH_CONTAINERS.into_iter().filter(|_| with_containers);
+    draw_over(frame, theme, " help ", HELP.into_iter().chain(more).map(line).collect());
 }
 
 /// Something to read, over the table.

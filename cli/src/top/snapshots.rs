@@ -15,6 +15,7 @@ use ratatui::crossterm::event::{
 };
 use std::path::Path;
 use wire::agent::{ContainerLine, GpuLine, Live, LiveLine, NodeLine, State};
+use wire::cluster::{MasterLine, NodeRank};
 use wire::labels::Mode;
 
 /// A minute after the beginning.
@@ -80,6 +81,8 @@ fn scene() -> Model {
         time: time(NOW),
         all: true,
         node: Some(node()),
+        master: None,
+        nodes: None,
         containers: vec![
             container("infer", State::Running, Some(2_000), Some(NOW + 1_500), (41, 0)),
             container("thin", State::Running, Some(20_000), Some(NOW + 2_500), (6, 1)),
@@ -119,12 +122,68 @@ fn lines(buffer: &Buffer) -> Vec<String> {
     (0..area.height).map(line).collect()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as expect-test has it")]
+/// A master with four GPUs: one that is free, one with services, one that missed, one that swarm does not use.
+fn cluster() -> Model {
+    let rank = |node: &str, gpu, state: &str, free: u64, float_us, reason: Option<&str>| NodeRank {
+        node: node.to_owned(),
+        gpu,
+        provisionable: reason.is_none(),
+        state: state.to_owned(),
+        reason: reason.map(str::to_owned),
+        gpu_memory_free_bytes: free << 30,
+        gpu_memory_total_bytes: 24 << 30,
+        float_us,
+        age_us: 250_000,
+        services: if node == "n1" { vec!["infer".to_owned(), "train".to_owned()] } else { Vec::new() },
+    };
+    let master = MasterLine {
+        version: "0.1.0".to_owned(),
+        address: "10.0.0.1:7843".to_owned(),
+        active: true,
+        engine: "swarm".to_owned(),
+        leader: "n1".to_owned(),
+        agents: 3,
+        reports: 0,
+        report_bytes: 0,
+        report_lag_p99_us: None,
+        placements: 12,
+        placement_p50_us: Some(500),
+        placement_p99_us: Some(1_800),
+    };
+    let mut placed = event("placed", "infer", 0, NOW - 2_000, "in 0.5 ms: the most float left after it: 1s");
+    placed.node = "n1".to_owned();
+    let mut model = Model::default();
+    model.hear(Heard::Line(Box::new(LiveLine {
+        time: time(NOW),
+        all: true,
+        master: Some(master),
+        nodes: Some(vec![
+            rank("n3", 0, "ready", 24, None, None),
+            rank("n1", 0, "ready", 8, Some(59_755_000), None),
+            rank("n1", 1, "missed", 16, Some(-1_000_000), Some("a container there missed its deadline")),
+            rank("gpu-12", 0, "barred", 24, None, Some("swarm does not use it: its availability is drain")),
+        ]),
+        events: vec![placed],
+        ..LiveLine::default()
+    })));
+    model
+}
+
 fn check(view: &mut View, width: u16, expected: Expect) {
-    let text = text(&scene(), view, us(NOW), width);
+    check_of(&scene(), view, width, expected);
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as expect-test has it")]
+fn check_of(model: &Model, view: &mut View, width: u16, expected: Expect) {
+    let text = text(model, view, us(NOW), width);
     // The time of day depends on where the machine is.
     let (first, rest) = text.split_once('\n').unwrap();
     let time = first.len() - "hh:mm:ss".len();
+    let timeless = |line: &str| {
+        let dated = line.starts_with(|letter: char| letter.is_ascii_digit());
+        if dated { format!("hh:mm:ss{}\n", &line["hh:mm:ss".len()..]) } else { format!("{line}\n") }
+    };
+    let rest: String = rest.lines().map(timeless).collect();
     expected.assert_eq(&format!("{}hh:mm:ss\n{rest}", &first[..time]));
 }
 
@@ -274,4 +333,72 @@ fn a_lost_connection_is_said_and_what_is_chosen_explains_itself() {
     key(&mut view, &model, KeyCode::Char('?'));
     let shown = lines(&drawn(&model, &mut view, 120, 20)).join("\n");
     assert!(shown.contains("help") && shown.contains("order by float"), "{shown}");
+}
+
+#[test]
+fn a_master_s_nodes_are_in_its_order_with_what_happened_last() {
+    check_of(
+        &cluster(),
+        &mut View::new(Theme::Dark),
+        140,
+        expect![[r#"
+            leeway  3 agents, 4 GPUs  master 10.0.0.1:7843 active  12 placed, p50 0.5ms p99 1.8ms                                               hh:mm:ss
+
+              NODE    GPU  STATE        FREE MEMORY                          FLOAT  REPORTED  SERVICES
+              n3        0  ready        ██████████ 24.0 GiB of 24.0 GiB  unlimited     250ms
+              n1        0  ready        ███▍······ 8.0 GiB of 24.0 GiB       59.7s     250ms  infer, train
+              n1        1  missed       ██████▋··· 16.0 GiB of 24.0 GiB        -1s     250ms  a container there missed its deadline
+              gpu-12    0  barred       ██████████ 24.0 GiB of 24.0 GiB  unlimited     250ms  swarm does not use it: its availability is drain
+
+            hh:mm:ss  placed  infer on n1: in 0.5 ms: the most float left after it: 1s
+        "#]],
+    );
+}
+
+#[test]
+fn a_narrow_screen_has_what_matters_of_nodes_in_plain_characters() {
+    check_of(
+        &cluster(),
+        &mut View::new(Theme::Ascii),
+        80,
+        expect![[r#"
+            leeway  3 agents, 4 GPUs  master 10.0.0.1:7843 active  12 placed, p50 0.hh:mm:ss
+
+              NODE    GPU  STATE        FREE MEMORY               FLOAT  REPORTED  SERVICES
+              n3        0  ready        24.0 GiB of 24.0 GiB  unlimited     250ms
+              n1        0  ready        8.0 GiB of 24.0 GiB       59.7s     250ms  infer, tr
+              n1        1  missed       16.0 GiB of 24.0 GiB        -1s     250ms  a contain
+              gpu-12    0  barred       24.0 GiB of 24.0 GiB  unlimited     250ms  swarm doe
+
+            hh:mm:ss  placed  infer on n1: in 0.5 ms: the most float left after it: 1s
+        "#]],
+    );
+}
+
+#[test]
+fn nodes_are_filtered_chosen_and_explained_and_keep_their_order() {
+    let (mut model, mut view) = (cluster(), View::new(Theme::Dark));
+    let names = |view: &View, model: &Model| -> Vec<String> {
+        view.nodes(model).iter().map(|node| format!("{}/{}", node.node, node.gpu)).collect()
+    };
+    key(&mut view, &model, KeyCode::Char('f'));
+    assert_eq!(names(&view, &model), ["n3/0", "n1/0", "n1/1", "gpu-12/0"], "rank is the order");
+    "/TRAI".chars().for_each(|letter| assert!(key(&mut view, &model, KeyCode::Char(letter))));
+    key(&mut view, &model, KeyCode::Enter);
+    assert_eq!(names(&view, &model), ["n1/0", "n1/1"], "by service as well as by name and state");
+    key(&mut view, &model, KeyCode::Esc);
+    assert!((0..4).all(|_| key(&mut view, &model, KeyCode::Down)));
+    key(&mut view, &model, KeyCode::Enter);
+    let shown = lines(&drawn(&model, &mut view, 120, 16)).join("\n");
+    assert!(
+        shown.contains(" gpu-12, GPU 0 ") && shown.contains("It takes nobody: swarm does not"),
+        "{shown}"
+    );
+    key(&mut view, &model, KeyCode::Char('x'));
+    model.hear(Heard::Lost("nobody answers at /run/x".to_owned()));
+    let shown = lines(&drawn(&model, &mut view, 120, 16)).join("\n");
+    assert!(shown.contains("nobody answers at /run/x; trying again") && shown.contains("n3"), "{shown}");
+    model.hear(Heard::Line(Box::new(LiveLine { nodes: Some(Vec::new()), ..LiveLine::default() })));
+    let shown = lines(&drawn(&model, &mut view, 120, 16)).join("\n");
+    assert!(shown.contains("No node reports yet") && !shown.contains("trying again"), "{shown}");
 }

@@ -5,7 +5,8 @@ use super::model::Model;
 use super::theme::Theme;
 use crate::timeline::micros;
 use ratatui::layout::Rect;
-use wire::agent::{ContainerLine, ExplainLine, State};
+use wire::agent::{ContainerLine, State};
+use wire::cluster::NodeRank;
 
 /// What rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +43,8 @@ impl Sort {
 pub(super) enum Open {
     Nothing,
     Help,
-    /// Why a container is, or is not, running; or why nobody can say.
-    Explained(String, Result<ExplainLine, String>),
+    /// Why a container is, or is not, running, or what a node says, in sentences; or why nobody can say.
+    Explained(String, Result<Vec<String>, String>),
 }
 
 /// What is shown, and how.
@@ -57,7 +58,7 @@ pub(super) struct View {
     /// What was so when the person stopped it, and when that was.
     pub(super) paused: Option<(Box<Model>, i64)>,
     pub(super) open: Open,
-    /// The container that is chosen.
+    /// The container that is chosen, or the node's GPU.
     pub(super) chosen: Option<String>,
     /// The first row that is on the screen.
     pub(super) first: usize,
@@ -121,13 +122,29 @@ impl View {
         rows
     }
 
+    /// The node list, as far as it is wanted, in its own order.
+    pub(super) fn nodes<'a>(&self, model: &'a Model) -> Vec<&'a NodeRank> {
+        let filter = self.filter.to_lowercase();
+        let has = |words: &String| words.to_lowercase().contains(&filter);
+        let wanted = |node: &&NodeRank| has(&node.node) || has(&node.state) || node.services.iter().any(has);
+        model.nodes.iter().filter(wanted).collect()
+    }
+
     /// Chooses the row so many below the one that is chosen.
     pub(super) fn choose(&mut self, model: &Model, now_us: i64, by: isize) {
-        let rows = self.rows(model, now_us);
-        let at = self.chosen.as_ref().and_then(|id| rows.iter().position(|line| line.id == *id));
-        let next = at.map_or(0, |at| at.saturating_add_signed(by).min(rows.len().saturating_sub(1)));
-        self.chosen = rows.get(next).map(|line| line.id.clone());
+        let ids: Vec<String> = match model.master {
+            Some(_) => self.nodes(model).into_iter().map(id_of).collect(),
+            None => self.rows(model, now_us).into_iter().map(|line| line.id.clone()).collect(),
+        };
+        let at = self.chosen.as_ref().and_then(|id| ids.iter().position(|one| one == id));
+        let next = at.map_or(0, |at| at.saturating_add_signed(by).min(ids.len().saturating_sub(1)));
+        self.chosen = ids.into_iter().nth(next);
     }
+}
+
+/// What a GPU of the node list is called.
+pub(super) fn id_of(node: &NodeRank) -> String {
+    format!("{}, GPU {}", node.node, node.gpu)
 }
 
 /// Who runs comes before who waits, and both before who does nothing.

@@ -46,6 +46,8 @@ pub(crate) struct PlacedService {
     spec: ServiceSpec,
     /// Where it is, as the swarm calls it.
     pub(crate) engine_id: String,
+    /// Whether it may be moved.
+    pub(crate) may_move: bool,
     /// When it was last moved.
     pub(crate) moved_us: i64,
     /// The nodes it left because it missed there.
@@ -150,12 +152,12 @@ impl Swarm {
         }
     }
 
-    /// Every service that may be moved.
-    pub(crate) async fn movable(&self) -> Result<Vec<PlacedService>, Error> {
+    /// Every service that a master placed.
+    pub(crate) async fn placed(&self) -> Result<Vec<PlacedService>, Error> {
         let filters = HashMap::from([("label".to_owned(), vec![NODE.to_owned()])]);
         let options = ListServicesOptions { filters: Some(filters), ..ListServicesOptions::default() };
         let services = self.docker.list_services(Some(options)).await?;
-        Ok(services.into_iter().filter_map(movable).collect())
+        Ok(services.into_iter().filter_map(placed).collect())
     }
 
     /// Whether a service has nothing left to do: it ran once, and is done.
@@ -219,7 +221,16 @@ impl PlacedService {
 
     /// What it runs.
     pub(crate) fn kind(&self) -> Option<String> {
-        self.spec.task_template.as_ref()?.container_spec.as_ref()?.labels.as_ref()?.get(KIND).cloned()
+        self.container_label(KIND)
+    }
+
+    /// How it came to where it is.
+    pub(crate) fn placement(&self) -> Option<String> {
+        self.container_label(PLACEMENT)
+    }
+
+    fn container_label(&self, name: &str) -> Option<String> {
+        self.spec.task_template.as_ref()?.container_spec.as_ref()?.labels.as_ref()?.get(name).cloned()
     }
 }
 
@@ -228,12 +239,9 @@ fn name_of(node: &Node) -> String {
     described.or_else(|| node.id.clone()).unwrap_or_default()
 }
 
-fn movable(service: Service) -> Option<PlacedService> {
+fn placed(service: Service) -> Option<PlacedService> {
     let spec = service.spec?;
     let labels = spec.labels.clone().unwrap_or_default();
-    if labels.get(labels::MIGRATE).map(String::as_str) != Some("true") {
-        return None;
-    }
     let constraints = spec.task_template.as_ref()?.placement.as_ref()?.constraints.as_ref()?;
     let engine_id = constraints.iter().find_map(|constraint| constraint.strip_prefix(PIN))?.to_owned();
     Some(PlacedService {
@@ -241,6 +249,7 @@ fn movable(service: Service) -> Option<PlacedService> {
         id: service.id?,
         version: i32::try_from(service.version?.index?).ok()?,
         engine_id,
+        may_move: labels.get(labels::MIGRATE).map(String::as_str) == Some("true"),
         moved_us: labels.get(MOVED_US).and_then(|us| us.parse().ok()).unwrap_or(0),
         left: labels.get(LEFT).map(|names| names.split(' ').map(str::to_owned).collect()).unwrap_or_default(),
         spec,

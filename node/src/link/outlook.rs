@@ -40,9 +40,9 @@ pub struct Snapshot {
 /// Where the owner puts it.
 pub(crate) struct Outlook {
     sender: watch::Sender<Snapshot>,
-    /// What is known of services that masters placed here, with the placement that it is about. Swarm makes a new container
-    /// for each restart, so that what is known must outlive containers.
-    services: BTreeMap<String, (String, KnownContainer)>,
+    /// What is known of services that masters placed here. Swarm makes a new container for each restart, so that what is known
+    /// must outlive containers.
+    services: BTreeMap<String, KnownContainer>,
     promises: Promises,
 }
 
@@ -66,7 +66,7 @@ impl Outlook {
         }
         let forecast = container.forecast();
         let measured = matches!(forecast.source, Source::Measured(_));
-        let before = self.services.remove(&service).filter(|(of, _)| *of == placement).map(|(_, told)| told);
+        let before = self.services.remove(&service).filter(|told| told.placement == placement);
         let missed = before.as_ref().map_or(0, |told| told.missed_in_a_row);
         let told = KnownContainer {
             service: service.clone(),
@@ -77,8 +77,9 @@ impl Outlook {
                 Some(false) => missed + 1,
                 None => missed,
             },
+            placement,
         };
-        self.services.insert(service, (placement, told));
+        self.services.insert(service, told);
     }
 }
 
@@ -109,7 +110,7 @@ fn snapshot(owner: &Owner, outlook: &Outlook) -> Snapshot {
         });
         snapshot.records.push(record(number, &told, known.lost));
     }
-    snapshot.containers = outlook.services.values().map(|(_, told)| told.clone()).collect();
+    snapshot.containers = outlook.services.values().cloned().collect();
     snapshot
 }
 

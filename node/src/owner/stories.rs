@@ -36,7 +36,8 @@ fn a_policy_that_fails_is_replaced_on_its_gpu_and_only_there() {
         Ledger::start(folder.path().join("ledger.db"), Retention { days: 1, rows: 10 }).unwrap();
     let (asks, _asked) = tokio::sync::mpsc::channel(8);
     let notes = Notes::new(Arc::new(Metrics::new("here")));
-    let mut owner = new_owner(&config, Arc::new(Feed::new()), ledger.clone(), notes, asks, None, actuator);
+    let mut owner =
+        new_owner(&config, Arc::new(Feed::default()), ledger.clone(), notes, asks, None, actuator);
     let now = clock::now();
     for gpu in [GpuId(0), GpuId(1)] {
         owner.scheduler.set_policy(now, gpu, Box::new(Fails));

@@ -1,6 +1,7 @@
 //! `leeway run --node`: the container becomes a swarm service, where the master says.
 
 use crate::ask;
+use crate::commands::master;
 use crate::docker::client::Client;
 use crate::docker::globals::Globals;
 use crate::docker::options::Options;
@@ -8,7 +9,6 @@ use crate::docker::service;
 use crate::failure::Failure;
 use anyhow::Result;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wire::client::{self, NoAnswer};
 use wire::cluster::{PlaceWanted, RunLine, RunWanted};
@@ -18,8 +18,6 @@ use wire::{bytes, duration, labels};
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// How long between two tries.
 const WAIT: Duration = Duration::from_millis(200);
-/// Where another socket is named.
-const SOCKET: &str = "LEEWAY_MASTER_SOCKET";
 
 /// Has the master place it; prints the service's id, as Docker does.
 pub(super) fn run(globals: &Globals, node: String, words: &[OsString]) -> Result<()> {
@@ -64,7 +62,7 @@ pub(super) fn run(globals: &Globals, node: String, words: &[OsString]) -> Result
 
 /// An answer that was lost is asked for again, under the same name, so that no second service comes of it.
 fn ask_until_answered(wanted: &RunWanted) -> Result<RunLine, NoAnswer> {
-    let socket = std::env::var_os(SOCKET).map_or_else(|| PathBuf::from(wire::cluster::SOCKET), PathBuf::from);
+    let socket = master::usual_socket();
     let started = Instant::now();
     let mut lost = false;
     loop {

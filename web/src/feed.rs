@@ -11,20 +11,23 @@ const EVENTS_KEPT_MAX: usize = 10_000;
 const EVENTS_BEHIND_MAX: usize = 1024;
 
 /// An event, and when it happened in microseconds since 1970.
-pub(crate) type Dated = (i64, Arc<EventLine>);
+pub type Dated = (i64, Arc<EventLine>);
 
 /// The news.
-pub(crate) struct Feed {
+pub struct Feed {
     kept: Mutex<VecDeque<Dated>>,
     followers: broadcast::Sender<Dated>,
 }
 
-impl Feed {
-    pub(crate) fn new() -> Self {
+impl Default for Feed {
+    fn default() -> Self {
         Self { kept: Mutex::default(), followers: broadcast::channel(EVENTS_BEHIND_MAX).0 }
     }
+}
 
-    pub(crate) fn tell(&self, wall_us: i64, event: EventLine) {
+impl Feed {
+    /// Tells everyone who follows, and keeps it for those who come later.
+    pub fn tell(&self, wall_us: i64, event: EventLine) {
         let dated = (wall_us, Arc::new(event));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == EVENTS_KEPT_MAX {
@@ -36,7 +39,7 @@ impl Feed {
     }
 
     /// What happened since a moment, and what will.
-    pub(crate) fn follow(&self, since_us: i64) -> (Vec<Dated>, broadcast::Receiver<Dated>) {
+    pub fn follow(&self, since_us: i64) -> (Vec<Dated>, broadcast::Receiver<Dated>) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let past = kept.iter().filter(|(at, _)| *at >= since_us).cloned().collect();
         (past, self.followers.subscribe())

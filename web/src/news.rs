@@ -1,9 +1,6 @@
 //! `/v1/events`: what happened, and what happens, as server-sent events.
 
-use super::Desk;
-use crate::clock;
-use crate::feed::Dated;
-use axum::extract::{Query, State};
+use crate::feed::{Dated, Feed};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, future, stream};
 use std::convert::Infallible;
@@ -14,7 +11,7 @@ use wire::agent::EventLine;
 
 /// Which news somebody wants.
 #[derive(serde::Deserialize)]
-pub(super) struct Asked {
+pub struct Asked {
     /// Microseconds since 1970; from now on if not given.
     since_us: Option<i64>,
     /// Until when; for ever if not given.
@@ -27,11 +24,9 @@ pub(super) struct Asked {
     gpu: Option<String>,
 }
 
-pub(super) async fn events(
-    State(desk): State<Desk>,
-    Query(asked): Query<Asked>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let (past, receiver) = desk.feed.follow(asked.since_us.unwrap_or(i64::MAX));
+/// What happened since a moment, where one is given, and what happens from now on.
+pub fn events(feed: &Feed, asked: Asked) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
+    let (past, receiver) = feed.follow(asked.since_us.unwrap_or(i64::MAX));
     let follow = asked.follow.unwrap_or(true);
     let until_us = asked.until_us.unwrap_or(i64::MAX);
     let live = following(receiver).take(if follow { usize::MAX } else { 0 });
@@ -41,7 +36,7 @@ pub(super) async fn events(
 }
 
 /// What comes. A follower that is too slow goes on with what is still there.
-pub(super) fn following(receiver: Receiver<Dated>) -> impl Stream<Item = Dated> {
+pub(crate) fn following(receiver: Receiver<Dated>) -> impl Stream<Item = Dated> {
     stream::unfold(receiver, |mut receiver| async {
         loop {
             match receiver.recv().await {
@@ -55,7 +50,7 @@ pub(super) fn following(receiver: Receiver<Dated>) -> impl Stream<Item = Dated> 
 
 /// Waits for a moment that may never come.
 async fn the_end(until_us: i64) {
-    match until_us.checked_sub(clock::wall_now_us()).map(u64::try_from) {
+    match until_us.checked_sub(jiff::Timestamp::now().as_microsecond()).map(u64::try_from) {
         _ if until_us == i64::MAX => future::pending().await,
         Some(Ok(left_us)) => tokio::time::sleep(Duration::from_micros(left_us)).await,
         _ => {}

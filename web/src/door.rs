@@ -4,23 +4,53 @@
 //! name is made to mean this machine; so on loopback the name that was asked for must be loopback's own. And it cannot send JSON
 //! without asking first, which is refused; but in doubt, what changes something must come from a page of ours.
 
-use super::{Desk, page};
+use crate::listening::NotOpened;
+use crate::page;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
+
+/// Shorter ones could be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
 
 /// What is asked of those who come.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Door {
+pub struct Door {
     /// Whoever has no token must be on this machine.
     pub(crate) token: Option<String>,
 }
 
+/// Whether anybody who reaches an address could ask, for nobody is asked for a token.
+pub fn is_open_to_all(address: SocketAddr, token_file: Option<&Path>) -> bool {
+    !address.ip().is_loopback() && token_file.is_none()
+}
+
+/// The token in a file that only those who may know it can read.
+pub(crate) fn read_token(file: &Path) -> Result<String, NotOpened> {
+    let wrong = |why: String| NotOpened::Token(file.display().to_string(), why);
+    let about = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
+    if about.permissions().mode() & 0o007 != 0 {
+        return Err(wrong("anybody may read it; `chmod 600` it".to_owned()));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let token = text.trim().to_owned();
+    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong(format!("a token has at least {TOKEN_BYTES_MIN} visible ASCII characters")));
+    }
+    Ok(token)
+}
+
 /// Puts a door before all paths.
-pub(super) fn before(routes: Router<Desk>, door: Option<Door>) -> Router<Desk> {
+pub(crate) fn before<S>(routes: Router<S>, door: Option<Door>) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
     let routes = match door {
         Some(door) => routes.layer(middleware::from_fn_with_state(Arc::new(door), examine)),
         None => routes,
