@@ -134,10 +134,11 @@ async fn serve(config: Config) -> Result<(), Failed> {
 async fn follow(master: Arc<Master>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut mover = None;
+    let (mut mover, mut seen) = (None, None);
     loop {
         ticks.tick().await;
-        if let Ok(Ok(kept)) = tokio::time::timeout(LOOK_MAX, master.store.read()).await
+        let read = tokio::time::timeout(LOOK_MAX, master.store.read_if_new(&mut seen)).await;
+        if let Ok(Ok(Some(kept))) = read
             && *master.kept() != kept
         {
             master.set_kept(kept);

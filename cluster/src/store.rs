@@ -10,7 +10,7 @@ use bollard::models::{Config, ConfigSpec};
 use bollard::query_parameters::ListConfigsOptions;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use wire::kept::Kept;
 
@@ -62,7 +62,41 @@ pub enum NoRecord {
     Refused(String),
 }
 
+/// What tells one version of the record from another before it is read: with thousands of nodes reading takes its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The number of a config.
+    Config(u64),
+    /// A file's number and when it was written: each version is a file of its own.
+    File(u64, i64, i64),
+}
+
 impl Store {
+    /// The record, if it is not the one that was `seen`.
+    pub(crate) async fn read_if_new(&self, seen: &mut Option<Mark>) -> Result<Option<Kept>, NoRecord> {
+        let (mark, kept) = match self {
+            Store::Folder(folder) => {
+                let path = folder.join(FILE);
+                let about = std::fs::metadata(&path).map_err(|error| NoRecord::File(path, error))?;
+                let mark = Mark::File(about.ino(), about.mtime(), about.mtime_nsec());
+                if seen.as_ref() == Some(&mark) {
+                    return Ok(None);
+                }
+                (mark, read_file(folder)?)
+            }
+            Store::Swarm(docker) => {
+                let configs = configs(docker).await?;
+                let mark = Mark::Config(configs.iter().filter_map(number).max().ok_or(NoRecord::None)?);
+                if seen.as_ref() == Some(&mark) {
+                    return Ok(None);
+                }
+                (mark, newest(&configs).ok_or(NoRecord::None)??)
+            }
+        };
+        *seen = Some(mark);
+        Ok(Some(kept))
+    }
+
     /// The record as it is now.
     pub async fn read(&self) -> Result<Kept, NoRecord> {
         match self {
@@ -216,6 +250,11 @@ mod tests {
             settled(store.change(|kept| Ok(std::mem::replace(&mut kept.secret, "two".to_owned())))).unwrap();
         assert_eq!((was.as_str(), kept.secret.as_str(), kept.version), ("one", "two", 1));
         assert_eq!(settled(store.read()).unwrap(), kept);
+        let mut seen = None;
+        assert_eq!(settled(store.read_if_new(&mut seen)).unwrap().as_ref(), Some(&kept));
+        assert_eq!(settled(store.read_if_new(&mut seen)).unwrap(), None);
+        let (_, kept) = settled(store.change(|kept| Ok(kept.secret.push('!')))).unwrap();
+        assert_eq!(settled(store.read_if_new(&mut seen)).unwrap(), Some(kept));
         let refused = settled(store.change(|_| Err::<(), _>("no".to_owned())));
         assert!(matches!(refused, Err(NoRecord::Refused(_))));
         let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
