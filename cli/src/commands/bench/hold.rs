@@ -5,6 +5,8 @@
 //! that is shut to the process stopped.
 
 use super::cgroup::Cgroup;
+use super::report::{Output, Report};
+use super::troupe::set_policy;
 use super::{recording, stop};
 use crate::failure::Failure;
 use crate::stage::{Folder, Player, Setting, Stage, Tier, wait_for};
@@ -12,7 +14,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
-use wire::agent::{NodeLine, PolicyLine, PolicyWanted, TaskLine};
+use wire::agent::{NodeLine, TaskLine};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
 
@@ -30,13 +32,13 @@ pub(super) struct Hold {
     /// How many containers, of which all but one are frozen at a time
     #[arg(long, value_name = "N", default_value_t = 3)]
     containers: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
@@ -44,15 +46,16 @@ impl Hold {
         // Where launches are probed nobody need be frozen.
         let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling))?;
         let (probed, stopped) = self.measure(run_dir.path(), None)?;
-        let mut results = vec![frozen];
+        let mut report = Report::new("hold", &node);
+        report.case(frozen);
         if probed.tier == Tier::Probes.name() {
-            results.push(stopped);
+            report.case(stopped);
         } else {
             eprintln!(
                 "notice: there are no probes on this machine, and so no gates: `leeway doctor` says why"
             );
         }
-        super::print(&super::report("hold", &node, results), self.json)
+        self.output.show(&report)
     }
 
     /// Switches the policy on and off again, so that all but one stand, and all run.
@@ -89,12 +92,6 @@ impl Hold {
         drop(stage);
         Ok((node, result))
     }
-}
-
-fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
-    let wanted = PolicyWanted { policy: policy.to_owned(), gpu: None };
-    let set: Result<PolicyLine, _> = client::send(&stage.socket(), "PUT", "/v1/policy", &wanted);
-    set.map(drop).map_err(|error| crate::ask::failure(&error))
 }
 
 /// How many tasks that run are so.
