@@ -23,6 +23,7 @@ mod troupe;
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,7 +74,9 @@ struct Interruption(Arc<AtomicBool>);
 impl Interruption {
     fn expect() -> Result<Self> {
         let seen = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A terminal that is closed says SIGHUP, and so does the kernel to a group of processes whose last relative outside it ends while one
+        // of them is stopped, as whoever is held is: it happened.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&seen)).context("could not wait for Ctrl-C")?;
         }
         Ok(Self(seen))

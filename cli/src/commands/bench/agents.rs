@@ -8,6 +8,7 @@ mod crowd;
 mod master;
 
 use super::report::{Output, Plot, Report, Scale, Series, Table, svg};
+use super::{Interruption, Progress};
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use crowd::Crowd;
@@ -74,11 +75,18 @@ impl Agents {
         }
         self.output.prepare()?;
         allow_many_files();
+        let interruption = Interruption::expect()?;
+        // Three phases, and what it takes until all are connected.
+        let about = |nodes: usize| 3.0 * self.seconds as f64 + nodes as f64 / 300.0;
+        let progress = Progress::new(self.nodes.iter().map(|nodes| about(*nodes)).sum());
         let mut all = Vec::new();
         for nodes in &self.nodes {
-            eprintln!("measuring {nodes} nodes");
+            progress.now(&format!("{nodes} nodes"));
             all.push(self.measure(*nodes).with_context(|| format!("could not measure {nodes} nodes"))?);
+            interruption.check()?;
+            progress.done(about(*nodes));
         }
+        progress.end();
         if let Some(file) = &self.plot {
             let drawn = svg(&curves(&all))?;
             std::fs::write(file, drawn).with_context(|| format!("could not write {}", file.display()))?;

@@ -7,7 +7,7 @@
 use super::cgroup::Cgroup;
 use super::report::{Output, Report};
 use super::troupe::set_policy;
-use super::{recording, stop};
+use super::{Interruption, progress_bar, recording, stop};
 use crate::failure::Failure;
 use crate::stage::{Folder, Player, Setting, Stage, Tier, wait_for};
 use anyhow::Result;
@@ -39,13 +39,20 @@ pub(super) struct Hold {
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
+        let interruption = Interruption::expect()?;
+        let bar = progress_bar(2 * self.rounds as u64);
+        let step = || {
+            bar.inc(1);
+            interruption.check()
+        };
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
         let run_dir = Folder::new_in(&place, "leeway-run")?;
         // Where launches are probed nobody need be frozen.
-        let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling))?;
-        let (probed, stopped) = self.measure(run_dir.path(), None)?;
+        let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling), &step)?;
+        let (probed, stopped) = self.measure(run_dir.path(), None, &step)?;
+        bar.finish_and_clear();
         let mut report = Report::new("hold", &node);
         report.case(frozen);
         if probed.tier == Tier::Probes.name() {
@@ -59,7 +66,12 @@ impl Hold {
     }
 
     /// Switches the policy on and off again, so that all but one stand, and all run.
-    fn measure(&self, run_dir: &Path, tier: Option<Tier>) -> Result<(NodeLine, Value)> {
+    fn measure(
+        &self,
+        run_dir: &Path,
+        tier: Option<Tier>,
+        step: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<(NodeLine, Value)> {
         let cgroup = |number: usize| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
         let cgroups = (0..self.containers.max(2)).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
         let (listed_after_ms, poll_ms, policy, http) = (0, 5, "none", None);
@@ -81,6 +93,8 @@ impl Hold {
             wait_for("tasks that stand", || tasks(&stage, stands) == Some(waiting))?;
             set_policy(&stage, "none")?;
             wait_for("tasks that run", || tasks(&stage, stands) == Some(0))?;
+            // Now nobody stands, and everything can be put away.
+            step()?;
         }
         let (stops, journal) = (watcher.end(), stage.state().join("journal"));
         let result = match tier {
