@@ -2,25 +2,30 @@
 
 mod agents;
 mod cgroup;
+mod contention;
 mod cost;
 mod crowd;
+mod deadlines;
 mod detect;
+mod figures;
 mod hold;
 mod latency;
 mod launches;
+mod nodelist;
+mod overhead;
 mod recording;
+mod report;
 mod requests;
 mod stop;
 mod swap;
+mod troupe;
 
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::agent::NodeLine;
-use wire::bench::{BenchMachine, BenchReport};
 
 /// Measure Leeway on this machine
 #[derive(clap::Args)]
@@ -32,10 +37,14 @@ pub struct Bench {
 #[derive(clap::Subcommand)]
 enum Which {
     Agents(agents::Agents),
+    Contention(contention::Contention),
+    Deadlines(deadlines::Deadlines),
     Detect(detect::Detect),
     Hold(hold::Hold),
     Latency(latency::Latency),
     Launches(launches::Launches),
+    Nodelist(nodelist::Nodelist),
+    Overhead(overhead::Overhead),
     Swap(swap::Swap),
 }
 
@@ -43,38 +52,17 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.which {
             Which::Agents(agents) => agents.run(),
+            Which::Contention(contention) => contention.run(),
+            Which::Deadlines(deadlines) => deadlines.run(),
             Which::Detect(detect) => detect.run(),
             Which::Hold(hold) => hold.run(),
             Which::Latency(latency) => latency.run(),
             Which::Launches(launches) => launches.run(),
+            Which::Nodelist(nodelist) => nodelist.run(),
+            Which::Overhead(overhead) => overhead.run(),
             Which::Swap(swap) => swap.run(),
         }
     }
-}
-
-/// The report of a benchmark on the first GPU of a machine.
-fn report(benchmark: &str, node: &NodeLine, results: Vec<Value>) -> BenchReport {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let gpu = node.gpus.first().map(|gpu| gpu.name.clone()).unwrap_or_default();
-    let simulated = gpu == ::gpu::NAME;
-    let driver = std::fs::read_to_string("/sys/module/nvidia/version").ok();
-    let driver = if simulated { Some(::gpu::DRIVER_VERSION.to_owned()) } else { driver };
-    BenchReport {
-        benchmark: benchmark.to_owned(),
-        command: format!("leeway {}", words.join(" ")),
-        machine: BenchMachine { gpu, driver: driver.map(|version| version.trim().to_owned()), simulated },
-        results,
-    }
-}
-
-/// On stdout: for programs, or for people.
-fn print(report: &BenchReport, json: bool) -> Result<()> {
-    let text = if json {
-        serde_json::to_string(report).context("could not write the report as JSON")? + "\n"
-    } else {
-        detect::table(&report.machine.gpu, &report.results)
-    };
-    super::print_all(text.as_bytes())
 }
 
 /// Exit code of a program that Ctrl-C ended.
@@ -86,7 +74,9 @@ struct Interruption(Arc<AtomicBool>);
 impl Interruption {
     fn expect() -> Result<Self> {
         let seen = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A terminal that is closed says SIGHUP, and so does the kernel to a group of processes whose last relative outside it ends while one
+        // of them is stopped, as whoever is held is: it happened.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&seen)).context("could not wait for Ctrl-C")?;
         }
         Ok(Self(seen))
@@ -106,4 +96,29 @@ fn progress_bar(runs: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(runs).with_style(style)
+}
+
+/// A progress bar where runs take different times: it counts seconds that they are expected to take, so that what is left is about right.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn new(seconds: f64) -> Self {
+        let style = ProgressStyle::with_template("{wide_bar} {msg}, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self(ProgressBar::new((seconds * 1e3) as u64).with_style(style))
+    }
+
+    /// What is measured now.
+    fn now(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    /// What was expected to take so long is done.
+    fn done(&self, seconds: f64) {
+        self.0.inc((seconds * 1e3) as u64);
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
+    }
 }

@@ -5,7 +5,7 @@ use crate::work::{self, Device};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use wire::work::WorkReport;
 
 /// The largest side of a matrix: three of them are 120 GB.
@@ -108,6 +108,9 @@ struct On {
     /// The folder of the driver's library [default: where the loader finds it]
     #[arg(long, value_name = "DIR")]
     driver: Option<PathBuf>,
+    /// Wait until this moment, in seconds since 1970, before the first call of the driver: so that several begin together
+    #[arg(long, value_name = "SECONDS", value_parser = moment)]
+    at: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -160,6 +163,10 @@ impl What {
 
 impl On {
     fn open(&self) -> Result<(Device, work::Phases)> {
+        if let Some(at) = self.at {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            std::thread::sleep(at.saturating_sub(now));
+        }
         Device::open(self.driver.as_deref(), self.device)
     }
 }
@@ -189,6 +196,11 @@ fn in_words(report: &WorkReport) -> String {
         text += &format!("requests: p50 {:.1} ms, p99 {:.1} ms\n", quantile(50), quantile(99));
     }
     text
+}
+
+fn moment(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "accepted are seconds since 1970, with or without decimals".to_owned())
 }
 
 fn held(text: &str) -> Result<u64, String> {

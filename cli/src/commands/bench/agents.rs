@@ -6,9 +6,9 @@
 
 mod crowd;
 mod master;
-mod plot;
 
-use crate::commands::tasks::aligned;
+use super::report::{Output, Plot, Report, Scale, Series, Table, svg};
+use super::{Interruption, Progress};
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use crowd::Crowd;
@@ -16,7 +16,6 @@ use master::{Master, Used};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use wire::bench::{BenchMachine, BenchReport};
 use wire::cluster::{MasterLine, PlaceWanted, Placed};
 
 /// How many nodes a node list may have here.
@@ -42,9 +41,8 @@ pub(super) struct Agents {
     /// Draw the curves as a picture
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// One measurement.
@@ -75,19 +73,28 @@ impl Agents {
             let why = format!("--nodes: {wrong} is out of range: accepted are 1 to {NODES_MAX}");
             return Err(Failure::input(why).into());
         }
+        self.output.prepare()?;
         allow_many_files();
+        let interruption = Interruption::expect()?;
+        // Three phases, and what it takes until all are connected.
+        let about = |nodes: usize| 3.0 * self.seconds as f64 + nodes as f64 / 300.0;
+        let progress = Progress::new(self.nodes.iter().map(|nodes| about(*nodes)).sum());
         let mut all = Vec::new();
         for nodes in &self.nodes {
-            eprintln!("measuring {nodes} nodes");
+            progress.now(&format!("{nodes} nodes"));
             all.push(self.measure(*nodes).with_context(|| format!("could not measure {nodes} nodes"))?);
+            interruption.check()?;
+            progress.done(about(*nodes));
         }
+        progress.end();
         if let Some(file) = &self.plot {
-            plot::draw(&all, file)?;
+            let drawn = svg(&curves(&all))?;
+            std::fs::write(file, drawn).with_context(|| format!("could not write {}", file.display()))?;
         }
-        if self.json {
-            return super::print(&report(&all)?, true);
-        }
-        crate::commands::print_all(table(&all).as_bytes())
+        let mut report = Report::without_gpu("agents", "none: agents are simulated");
+        report.plot(curves(&all));
+        report.table(table(&all)?);
+        self.output.show(&report)
     }
 
     fn measure(&self, nodes: usize) -> Result<Measured> {
@@ -164,18 +171,22 @@ fn allow_many_files() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
 }
 
-fn report(all: &[Measured]) -> Result<BenchReport> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let results: Result<Vec<_>, _> = all.iter().map(serde_json::to_value).collect();
-    Ok(BenchReport {
-        benchmark: "agents".to_owned(),
-        command: format!("leeway {}", words.join(" ")),
-        machine: BenchMachine { gpu: "none: agents are simulated".to_owned(), driver: None, simulated: true },
-        results: results.context("could not write a measurement as JSON")?,
-    })
+/// How long placements and reports take, by the number of nodes.
+fn curves(all: &[Measured]) -> Plot {
+    let curve = |name: &str, us: fn(&Measured) -> u64| {
+        let points = all.iter().map(|one| (one.nodes as f64, us(one) as f64 / 1e3));
+        Series::line(name, points.collect())
+    };
+    let series = vec![
+        curve("placement p99", |one| one.placement_p99_us),
+        curve("placement p50", |one| one.placement_p50_us),
+        curve("report lag p99", |one| one.report_lag_p99_us),
+    ];
+    let title = "One master: time by the number of nodes that report";
+    Plot::new("times", title, ("nodes", Scale::Log), ("ms", Scale::Log), series)
 }
 
-fn table(all: &[Measured]) -> String {
+fn table(all: &[Measured]) -> Result<Table> {
     let heading = [
         "NODES",
         "CONNECTED",
@@ -189,10 +200,10 @@ fn table(all: &[Measured]) -> String {
         "PLACED P50",
         "PLACED P99",
     ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let mut table = Table::new("one master; bytes are per node and second", &heading);
     let ms = |us: u64| format!("{:.1} ms", us as f64 / 1000.0);
-    rows.extend(all.iter().map(|one| {
-        vec![
+    for one in all {
+        let cells = [
             one.nodes.to_string(),
             format!("{:.1} s", one.connected_ms as f64 / 1000.0),
             format!("{:.1} s", one.rebuilt_ms as f64 / 1000.0),
@@ -204,7 +215,8 @@ fn table(all: &[Measured]) -> String {
             ms(one.report_lag_p99_us),
             ms(one.placement_p50_us),
             ms(one.placement_p99_us),
-        ]
-    }));
-    aligned(&rows)
+        ];
+        table.row(serde_json::to_value(one).context("could not write a measurement as JSON")?, cells);
+    }
+    Ok(table)
 }

@@ -1,8 +1,10 @@
 //! What it costs to watch: the agent's share of a core and its memory, beside what programs started every 0.2 s would take.
 
 use super::crowd::Crowd;
+use super::figures::round;
+use super::report::Table;
 use crate::failure::Failure;
-use crate::stage::{Stage, wait_for};
+use crate::stage::{Stage, Tier, wait_for};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -41,9 +43,9 @@ pub(super) struct Meter {
 }
 
 /// How the agent looks at the GPU.
-struct Looks {
-    per_second: f64,
-    cpu_us: f64,
+pub(super) struct Looks {
+    pub(super) per_second: f64,
+    pub(super) cpu_us: f64,
 }
 
 impl Meter {
@@ -58,7 +60,12 @@ impl Meter {
         Ok(round(cpu_ns as f64 / self.since.elapsed().as_nanos() as f64))
     }
 
-    fn looks(&self) -> Result<Looks> {
+    /// The agent's memory.
+    pub(super) fn rss_bytes(&self) -> Result<u64> {
+        rss_bytes(self.agent)
+    }
+
+    pub(super) fn looks(&self) -> Result<Looks> {
         let now = used(self.agent)?;
         let looks = (now.looks - self.before.looks) as f64;
         let cpu_us = (now.looking_ns - self.before.looking_ns) as f64 / 1e3 / looks.max(1.0);
@@ -69,6 +76,7 @@ impl Meter {
 /// Measures the agent while a crowd holds GPU memory, and where that is Docker's, what asking Docker would take.
 pub(super) fn of_agent(
     stage: &Stage,
+    tier: Tier,
     containers: usize,
     plain: bool,
     during: Duration,
@@ -83,10 +91,11 @@ pub(super) fn of_agent(
     let (cpu_ratio, looks) = (meter.cpu_ratio()?, meter.looks()?);
     let mut results = vec![json!({
         "case": CASE,
+        "tier": tier.name(),
         "containers": containers,
         "kind": crowd.kind(),
         "agent_cpu_ratio": cpu_ratio,
-        "agent_rss_bytes": rss_bytes(meter.agent)?,
+        "agent_rss_bytes": meter.rss_bytes()?,
         "looks_per_second": looks.per_second,
         "look_cpu_us": looks.cpu_us,
         "look_cpu_us_per_container": round(looks.cpu_us / containers.max(1) as f64),
@@ -158,28 +167,23 @@ fn rss_bytes(pid: u32) -> Result<u64> {
     Ok(kib.ok_or_else(|| Failure::new("the kernel does not say how much memory the agent has"))? * 1024)
 }
 
-/// To four places after the point: no measurement here is better.
-fn round(figure: f64) -> f64 {
-    (figure * 1e4).round() / 1e4
-}
-
-/// The costs as a table: one line for each number of containers.
-pub(super) fn table(results: &[Value]) -> String {
-    let mut text = format!(
-        "\n{CASE}\n  {:>10}  {:<8}{:>10}{:>12}{:>10}{:>12}\n",
-        "containers", "kind", "CPU", "RSS", "looks/s", "CPU a look"
-    );
-    for result in results.iter().filter(|result| result["case"] == CASE) {
-        let figure = |name: &str| result[name].as_f64().unwrap_or_default();
-        text += &format!(
-            "  {:>10}  {:<8}{:>8.2} %{:>8.1} MiB{:>10.0}{:>9.0} us\n",
-            figure("containers"),
-            result["kind"].as_str().unwrap_or_default(),
-            figure("agent_cpu_ratio") * 100.0,
-            figure("agent_rss_bytes") / f64::from(1 << 20),
-            figure("looks_per_second"),
-            figure("look_cpu_us"),
-        );
+/// One line for each number of containers.
+pub(super) fn table(costs: &[Value]) -> Table {
+    let mut table =
+        Table::new(CASE, &["CONTAINERS", "KIND", "TIER", "CPU", "MEMORY", "LOOKS A SECOND", "CPU A LOOK"]);
+    for cost in costs {
+        let figure = |name: &str| cost[name].as_f64().unwrap_or_default();
+        let word = |name: &str| cost[name].as_str().unwrap_or_default().to_owned();
+        let cells = [
+            cost["containers"].to_string(),
+            word("kind"),
+            word("tier"),
+            format!("{:.2} %", figure("agent_cpu_ratio") * 100.0),
+            format!("{:.1} MiB", figure("agent_rss_bytes") / f64::from(1 << 20)),
+            format!("{:.0}", figure("looks_per_second")),
+            format!("{:.0} us", figure("look_cpu_us")),
+        ];
+        table.row(cost.clone(), cells);
     }
-    text
+    table
 }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 /// An image with nothing in it: the simulated GPU's options bring the program along.
-const IMAGE: &str = "leeway-bench";
+pub(super) const IMAGE: &str = "leeway-bench";
 /// A tar file without files: two empty blocks, filled up to what tar writes at once.
 const EMPTY_TAR: [u8; 10_240] = [0; 10_240];
 /// How many containers Docker makes or removes at a time.
@@ -88,7 +88,7 @@ impl Drop for Crowd {
 }
 
 /// Whether Docker answers and has the image now.
-fn import() -> bool {
+pub(super) fn import() -> bool {
     let mut import = docker(&["import", "-", IMAGE]);
     let Some(mut child) = spawn(import.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()))
     else {

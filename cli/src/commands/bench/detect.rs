@@ -4,6 +4,8 @@
 //! processes, because only a parent knows the exit exactly; for the agent they differ from a container's in their cgroup only.
 
 use super::cost;
+use super::report::{Output, Report, Table};
+use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
@@ -14,7 +16,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use wire::agent::TaskLine;
+use wire::agent::{NodeLine, TaskLine};
 use wire::client;
 
 /// What NVML adds on a real GPU: it lists a process that long after its first call into the driver (measured on an H200).
@@ -36,9 +38,15 @@ const MEMORY: &str = "1000GiB";
 /// Measure how exactly tasks are seen, and what that costs
 #[derive(clap::Args)]
 pub(super) struct Detect {
-    /// How tasks are seen
-    #[arg(long, value_enum, default_value = "polling")]
-    tier: Tier,
+    /// How tasks are seen; several are measured one after another
+    #[arg(
+        long = "tier",
+        value_enum,
+        value_name = "TIER,…",
+        value_delimiter = ',',
+        default_value = "polling"
+    )]
+    tiers: Vec<Tier>,
     /// How many tasks to measure
     #[arg(long, value_name = "N", default_value_t = 200)]
     tasks: usize,
@@ -66,9 +74,8 @@ pub(super) struct Detect {
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
     driver: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What really happened to one task, in microseconds since 1970.
@@ -80,32 +87,64 @@ struct Truth {
 
 impl Detect {
     pub(super) fn run(self) -> Result<()> {
-        let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, self.tier)?;
-        let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut results = Vec::new();
+        self.output.prepare()?;
+        let interruption = Interruption::expect()?;
+        let bar = progress_bar(self.steps() * self.tiers.len() as u64);
+        let (mut found, mut node) = (Found::default(), None);
+        for tier in &self.tiers {
+            let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
+            node = stage.node();
+            self.measure(&stage, *tier, &mut found, || {
+                bar.inc(1);
+                interruption.check()
+            })?;
+        }
+        bar.finish_and_clear();
+        let node = node.ok_or_else(|| Failure::new("the agent went away"))?;
+        self.output.show(&found.report(&node))
+    }
+
+    /// How many things are measured in each way of seeing.
+    fn steps(&self) -> u64 {
+        let counts = [self.tasks, self.lone, self.requests];
+        (counts.iter().filter(|count| **count > 0).count() + self.containers.len()) as u64
+    }
+
+    fn measure(
+        &self,
+        stage: &Stage,
+        tier: Tier,
+        found: &mut Found,
+        step: impl Fn() -> Result<(), Failure>,
+    ) -> Result<()> {
         if self.tasks > 0 {
-            results.push(self.errors("errors", &stage, || self.perform(&stage))?);
+            found.errors.push(errors("errors", tier, stage, || self.perform(stage))?);
+            step()?;
         }
         if self.lone > 0 {
-            let alone = || (0..self.lone).map(|_| after_quiet(&stage)).collect();
-            results.push(self.errors("errors of tasks that start alone", &stage, alone)?);
+            let alone = || (0..self.lone).map(|_| after_quiet(stage)).collect();
+            found.errors.push(errors("errors of tasks that start alone", tier, stage, alone)?);
+            step()?;
         }
-        if self.requests > 0 && self.tier == Tier::Probes {
-            results.push(super::requests::errors(&stage, self.requests)?);
+        if self.requests > 0 && tier == Tier::Probes {
+            found.errors.push(super::requests::errors(stage, self.requests)?);
+            step()?;
         }
         for containers in &self.containers {
             // What other programs would take is measured once, for ten.
-            let known = results.iter().any(|result| !result["docker_top_ms"].is_null());
-            let costs = cost::of_agent(&stage, *containers, self.plain, self.cost_for)?;
-            results.extend(costs.into_iter().take(if known { 1 } else { 2 }));
+            let known = found.others.iter().any(|result| !result["docker_top_ms"].is_null());
+            let mut costs = cost::of_agent(stage, tier, *containers, self.plain, self.cost_for)?.into_iter();
+            found.costs.extend(costs.next());
+            found.others.extend(costs.filter(|_| !known));
+            step()?;
         }
-        if !results.iter().any(|result| result.get("docker_top_ms").is_some()) {
-            results.push(cost::of_spawning(None));
+        if !found.others.iter().any(|result| result.get("docker_top_ms").is_some()) {
+            found.others.push(cost::of_spawning(None));
         }
-        if self.tier == Tier::Polling {
-            results.push(self.bound());
+        if tier == Tier::Polling {
+            found.others.push(self.bound());
         }
-        super::print(&super::report("detect", &node, results), self.json)
+        Ok(())
     }
 
     fn bound(&self) -> Value {
@@ -117,38 +156,6 @@ impl Detect {
             "start_error_us_announced": NVML_LISTS_AFTER_US + poll_us,
             "start_error_us_max": NVML_LISTS_AFTER_US + poll_us.max(QUIET_MAX.as_micros()),
         })
-    }
-
-    /// Runs the tasks, and compares what the agent says with what was so.
-    fn errors(
-        &self,
-        case: &str,
-        stage: &Stage,
-        perform: impl FnOnce() -> Result<Vec<Truth>>,
-    ) -> Result<Value> {
-        let since_us = now_us();
-        let load = load();
-        let meter = cost::Meter::start(stage)?;
-        let truths = perform()?;
-        let cpu_ratio = meter.cpu_ratio()?;
-        // The exit of the last one may still be on its way to the agent.
-        std::thread::sleep(SETTLE);
-        let path = format!("/v1/tasks?since_us={since_us}");
-        let told: Vec<TaskLine> =
-            client::get(&stage.socket(), &path).map_err(|error| crate::ask::failure(&error))?;
-        let (mut starts, mut ends) = (Vec::new(), Vec::new());
-        for truth in &truths {
-            let found = told.iter().filter(|task| task.pid == truth.pid);
-            let error =
-                |task: &TaskLine| Some(((us(&task.start)? - truth.start_us).abs(), us(task.end.as_ref()?)?));
-            if let Some((start, end_us)) = found.filter_map(error).min_by_key(|(start, _)| *start) {
-                starts.push(start);
-                ends.push((end_us - truth.end_us).abs());
-            }
-        }
-        let mut result = compared(case, self.tier, truths.len(), starts, ends);
-        (result["agent_cpu_ratio"], result["load_before"]) = (json!(cpu_ratio), json!(load));
-        Ok(result)
     }
 
     fn perform(&self, stage: &Stage) -> Result<Vec<Truth>> {
@@ -175,29 +182,117 @@ impl Detect {
     }
 }
 
-/// How far the starts and ends of those tasks are off that were seen.
-pub(super) fn compared(
+/// What was found, by kind.
+#[derive(Default)]
+struct Found {
+    errors: Vec<Value>,
+    costs: Vec<Value>,
+    others: Vec<Value>,
+}
+
+impl Found {
+    fn report(self, node: &NodeLine) -> Report {
+        let mut report = Report::new("detect", node);
+        let heading = [
+            "CASE",
+            "TIER",
+            "TASKS",
+            "UNSEEN",
+            "START P50, P99, MAX",
+            "END P50, P99, MAX",
+            "RUN TIME P50, P99, MAX",
+        ];
+        let mut table =
+            Table::new("how far the agent is off the program's own clock, in milliseconds", &heading);
+        for errors in self.errors {
+            let ms = |name: &str| {
+                let figure =
+                    |of: &str| errors[format!("{name}_error_us_{of}")].as_f64().unwrap_or(f64::NAN) / 1e3;
+                format!("{:.3}, {:.3}, {:.3}", figure("p50"), figure("p99"), figure("max"))
+            };
+            let word =
+                |name: &str| errors[name].as_str().map_or_else(|| errors[name].to_string(), str::to_owned);
+            let cells = [
+                word("case"),
+                word("tier"),
+                word("tasks"),
+                word("unseen"),
+                ms("start"),
+                ms("end"),
+                ms("run"),
+            ];
+            table.row(errors.clone(), cells);
+        }
+        report.table(table);
+        self.others.into_iter().for_each(|case| report.case(case));
+        report.table(cost::table(&self.costs));
+        report
+    }
+}
+
+/// Runs the tasks, and compares what the agent says with what was so.
+fn errors(
     case: &str,
     tier: Tier,
-    tasks: usize,
-    mut starts: Vec<i64>,
-    mut ends: Vec<i64>,
-) -> Value {
-    starts.sort_unstable();
-    ends.sort_unstable();
-    let at = |sorted: &[i64], percent| crate::commands::tasks::quantile(sorted, percent);
-    json!({
-        "case": case,
-        "tier": tier.name(),
-        "tasks": tasks,
-        "unseen": tasks - starts.len(),
-        "start_error_us_p50": at(&starts, 50),
-        "start_error_us_p99": at(&starts, 99),
-        "start_error_us_max": starts.last(),
-        "end_error_us_p50": at(&ends, 50),
-        "end_error_us_p99": at(&ends, 99),
-        "end_error_us_max": ends.last(),
-    })
+    stage: &Stage,
+    perform: impl FnOnce() -> Result<Vec<Truth>>,
+) -> Result<Value> {
+    let since_us = now_us();
+    let load = load();
+    let meter = cost::Meter::start(stage)?;
+    let truths = perform()?;
+    let cpu_ratio = meter.cpu_ratio()?;
+    // The exit of the last one may still be on its way to the agent.
+    std::thread::sleep(SETTLE);
+    let path = format!("/v1/tasks?since_us={since_us}");
+    let told: Vec<TaskLine> =
+        client::get(&stage.socket(), &path).map_err(|error| crate::ask::failure(&error))?;
+    let mut errors = Errors::default();
+    for truth in &truths {
+        let found = told.iter().filter(|task| task.pid == truth.pid);
+        let times = |task: &TaskLine| Some((us(&task.start)?, us(task.end.as_ref()?)?));
+        let nearest = found.filter_map(times).min_by_key(|(start, _)| (start - truth.start_us).abs());
+        errors.extend(nearest, (truth.start_us, truth.end_us));
+    }
+    let mut result = errors.compared(case, tier, truths.len());
+    (result["agent_cpu_ratio"], result["load_before"]) = (json!(cpu_ratio), json!(load));
+    Ok(result)
+}
+
+/// How far the starts, ends and run times of those tasks are off that were seen, in microseconds.
+#[derive(Default)]
+pub(super) struct Errors {
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+    runs: Vec<i64>,
+}
+
+impl Errors {
+    /// What was told of a task, if anything was, and what was so: its start and its end.
+    pub(super) fn extend(&mut self, told: Option<(i64, i64)>, truth: (i64, i64)) {
+        let Some((start, end)) = told else { return };
+        self.starts.push((start - truth.0).abs());
+        self.ends.push((end - truth.1).abs());
+        self.runs.push(((end - start) - (truth.1 - truth.0)).abs());
+    }
+
+    pub(super) fn compared(mut self, case: &str, tier: Tier, tasks: usize) -> Value {
+        let mut result = json!({
+            "case": case,
+            "tier": tier.name(),
+            "tasks": tasks,
+            "unseen": tasks - self.starts.len(),
+        });
+        let kinds = [("start", &mut self.starts), ("end", &mut self.ends), ("run", &mut self.runs)];
+        for (name, errors) in kinds {
+            errors.sort_unstable();
+            for (of, percent) in [("p50", 50), ("p99", 99), ("max", 100)] {
+                result[format!("{name}_error_us_{of}")] =
+                    json!(crate::commands::tasks::quantile(errors, percent));
+            }
+        }
+        result
+    }
 }
 
 /// One program, once nobody has started for a while: the agent looks at its quiet pace then.
@@ -246,23 +341,4 @@ pub(super) fn now_us() -> i64 {
 
 pub(super) fn us(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
-}
-
-/// The results for people: a line per case, a word per figure.
-pub(super) fn table(gpu: &str, results: &[Value]) -> String {
-    let mut text = format!("on: {gpu}\n");
-    let costs = results.iter().filter(|result| result["case"] == cost::CASE).count();
-    for result in results.iter().filter_map(Value::as_object) {
-        if result["case"] == cost::CASE {
-            continue;
-        }
-        text += &format!("\n{}\n", result["case"].as_str().unwrap_or_default());
-        for (name, value) in result.iter().filter(|(name, _)| *name != "case") {
-            text += &format!(
-                "  {name:<28} {}\n",
-                value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-            );
-        }
-    }
-    if costs > 0 { text + &cost::table(results) } else { text }
 }

@@ -5,14 +5,16 @@
 //! that is shut to the process stopped.
 
 use super::cgroup::Cgroup;
-use super::{recording, stop};
+use super::report::{Output, Report};
+use super::troupe::set_policy;
+use super::{Interruption, progress_bar, recording, stop};
 use crate::failure::Failure;
 use crate::stage::{Folder, Player, Setting, Stage, Tier, wait_for};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
-use wire::agent::{NodeLine, PolicyLine, PolicyWanted, TaskLine};
+use wire::agent::{NodeLine, TaskLine};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
 
@@ -30,33 +32,46 @@ pub(super) struct Hold {
     /// How many containers, of which all but one are frozen at a time
     #[arg(long, value_name = "N", default_value_t = 3)]
     containers: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Hold {
     pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
+        let interruption = Interruption::expect()?;
+        let bar = progress_bar(2 * self.rounds as u64);
+        let step = || {
+            bar.inc(1);
+            interruption.check()
+        };
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };
         let run_dir = Folder::new_in(&place, "leeway-run")?;
         // Where launches are probed nobody need be frozen.
-        let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling))?;
-        let (probed, stopped) = self.measure(run_dir.path(), None)?;
-        let mut results = vec![frozen];
+        let (node, frozen) = self.measure(run_dir.path(), Some(Tier::Polling), &step)?;
+        let (probed, stopped) = self.measure(run_dir.path(), None, &step)?;
+        bar.finish_and_clear();
+        let mut report = Report::new("hold", &node);
+        report.case(frozen);
         if probed.tier == Tier::Probes.name() {
-            results.push(stopped);
+            report.case(stopped);
         } else {
             eprintln!(
                 "notice: there are no probes on this machine, and so no gates: `leeway doctor` says why"
             );
         }
-        super::print(&super::report("hold", &node, results), self.json)
+        self.output.show(&report)
     }
 
     /// Switches the policy on and off again, so that all but one stand, and all run.
-    fn measure(&self, run_dir: &Path, tier: Option<Tier>) -> Result<(NodeLine, Value)> {
+    fn measure(
+        &self,
+        run_dir: &Path,
+        tier: Option<Tier>,
+        step: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<(NodeLine, Value)> {
         let cgroup = |number: usize| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
         let cgroups = (0..self.containers.max(2)).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
         let (listed_after_ms, poll_ms, policy, http) = (0, 5, "none", None);
@@ -78,6 +93,8 @@ impl Hold {
             wait_for("tasks that stand", || tasks(&stage, stands) == Some(waiting))?;
             set_policy(&stage, "none")?;
             wait_for("tasks that run", || tasks(&stage, stands) == Some(0))?;
+            // Now nobody stands, and everything can be put away.
+            step()?;
         }
         let (stops, journal) = (watcher.end(), stage.state().join("journal"));
         let result = match tier {
@@ -89,12 +106,6 @@ impl Hold {
         drop(stage);
         Ok((node, result))
     }
-}
-
-fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
-    let wanted = PolicyWanted { policy: policy.to_owned(), gpu: None };
-    let set: Result<PolicyLine, _> = client::send(&stage.socket(), "PUT", "/v1/policy", &wanted);
-    set.map(drop).map_err(|error| crate::ask::failure(&error))
 }
 
 /// How many tasks that run are so.

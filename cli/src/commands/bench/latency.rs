@@ -4,6 +4,8 @@
 //! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too.
 
 use super::cgroup::Cgroup;
+use super::figures::round;
+use super::report::{Output, Report, Table};
 use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
@@ -41,9 +43,8 @@ pub(super) struct Latency {
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
     driver: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What the neighbours do.
@@ -72,6 +73,7 @@ struct Outcome {
 
 impl Latency {
     pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
         let interruption = Interruption::expect()?;
         let setting = Setting {
             driver: self.driver.as_deref(),
@@ -94,16 +96,21 @@ impl Latency {
         };
         stage.leave_agent();
         let alone = perform(&stage, None)?;
-        let mut results = Vec::new();
+        let heading =
+            ["BESIDE", "ALONE P50, P99", "TIME SLICING", "LEEWAY", "P99 RATIO", "BATCHES' THROUGHPUT"];
+        let mut table =
+            Table::new("milliseconds per request; ratios to being alone, and to time slicing", &heading);
         for case in &self.cases {
             stage.leave_agent();
             let sliced = perform(&stage, Some(*case))?;
             stage.enter_agent()?;
             let managed = perform(&stage, Some(*case))?;
-            results.push(self.compare(*case, &alone, &sliced, &managed));
+            self.compare(&mut table, *case, &alone, &sliced, &managed);
         }
         bar.finish_and_clear();
-        super::print(&super::report("latency", &node, results), self.json)
+        let mut report = Report::new("latency", &node);
+        report.table(table);
+        self.output.show(&report)
     }
 
     /// One run: the server, and its neighbours if it has any.
@@ -143,10 +150,9 @@ impl Latency {
         Ok(Outcome { p50_ms: at(50).unwrap_or_default(), p99_ms: at(99).unwrap_or_default(), throughput })
     }
 
-    fn compare(&self, case: Case, alone: &Outcome, sliced: &Outcome, managed: &Outcome) -> Value {
-        let round = |figure: f64| (figure * 1e3).round() / 1e3;
+    fn compare(&self, table: &mut Table, case: Case, alone: &Outcome, sliced: &Outcome, managed: &Outcome) {
         let Case { kernel_us, depth } = case;
-        json!({
+        let figures = json!({
             "case": format!("beside {NEIGHBOURS} batches of {kernel_us} us kernels, {depth} queued"),
             "requests": self.requests as usize - WARM,
             "alone_ms_p50": round(alone.p50_ms),
@@ -158,7 +164,17 @@ impl Latency {
             "time_slicing_p99_ratio": round(sliced.p99_ms / alone.p99_ms),
             "leeway_p99_ratio": round(managed.p99_ms / alone.p99_ms),
             "batch_throughput_ratio": round(managed.throughput / sliced.throughput),
-        })
+        });
+        let times = |outcome: &Outcome| format!("{:.1}, {:.1}", outcome.p50_ms, outcome.p99_ms);
+        let cells = [
+            format!("{NEIGHBOURS} × {kernel_us} us, {depth} deep"),
+            times(alone),
+            times(sliced),
+            times(managed),
+            format!("{:.2}", managed.p99_ms / alone.p99_ms),
+            format!("{:.2}", managed.throughput / sliced.throughput),
+        ];
+        table.row(figures, cells);
     }
 }
 

@@ -4,6 +4,8 @@
 //! after another, round by round, so that whatever else the machine does meets all three alike; the medians are compared.
 
 use super::cgroup::Cgroup;
+use super::figures::{Spread, round};
+use super::report::{Output, Report, Table};
 use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Player, Stage, Tier, wait_for};
@@ -41,9 +43,8 @@ pub(super) struct Launches {
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
     driver: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Who is there besides the program.
@@ -58,11 +59,16 @@ const KINDS: [Beside; 3] = [Beside::Nobody, Beside::Agent, Beside::AgentAndAnoth
 
 impl Launches {
     pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
         let interruption = Interruption::expect()?;
         let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let bar = progress_bar(self.rounds * 2 * KINDS.len() as u64);
-        let mut results = Vec::new();
+        let heading = ["KERNELS", "LAUNCHES", "WITHOUT", "ALONE", "SHARING", "SHARING MORE"];
+        let mut table = Table::new(
+            "microseconds per launch: without an agent, alone with one, sharing the GPU",
+            &heading,
+        );
         for kernel_us in [0, KERNEL_US] {
             let count = if kernel_us == 0 { self.count } else { self.count / FEWER };
             let mut taken = [const { Vec::new() }; KINDS.len()];
@@ -74,10 +80,12 @@ impl Launches {
                     bar.inc(1);
                 }
             }
-            results.push(compare(kernel_us, count, taken.map(median)));
+            compare(&mut table, kernel_us, count, taken.map(Spread::of));
         }
         bar.finish_and_clear();
-        super::print(&super::report("launches", &node, results), self.json)
+        let mut report = Report::new("launches", &node);
+        report.table(table);
+        self.output.show(&report)
     }
 }
 
@@ -117,22 +125,20 @@ fn tasks(stage: &Stage) -> usize {
     tasks.iter().filter(|task| task.end.is_none()).count()
 }
 
-fn compare(kernel_us: u64, count: u64, [without, alone, shared]: [f64; 3]) -> Value {
+fn compare(table: &mut Table, kernel_us: u64, count: u64, [without, alone, shared]: [Spread; 3]) {
     let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
-    let round = |figure: f64| (figure * 1e4).round() / 1e4;
-    json!({
+    let (ratio, more) = (|spread: Spread| spread.median / without.median, shared.median - without.median);
+    let figures = json!({
         "case": case,
         "launches": count,
-        "without_agent_us": round(without),
-        "alone_us": round(alone),
-        "alone_ratio": round(alone / without),
-        "shared_us": round(shared),
-        "shared_ratio": round(shared / without),
-        "shared_more_us": round(shared - without),
-    })
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
+        "without_agent_us": round(without.median),
+        "alone_us": round(alone.median),
+        "alone_ratio": round(ratio(alone)),
+        "shared_us": round(shared.median),
+        "shared_ratio": round(ratio(shared)),
+        "shared_more_us": round(more),
+    });
+    let cells = [without, alone, shared].map(|spread| spread.to_string());
+    let [without, alone, shared] = cells;
+    table.row(figures, [case, count.to_string(), without, alone, shared, format!("{more:.2}")]);
 }

@@ -1,7 +1,7 @@
 //! How exactly the requests of a long-lived server are seen: each is a task, and the server wrote down when it began and ended.
 
 use super::cgroup::Cgroup;
-use super::detect::{compared, now_us, us};
+use super::detect::{Errors, now_us, us};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier, wait_for};
 use anyhow::{Context, Result};
@@ -33,18 +33,15 @@ pub(super) fn errors(stage: &Stage, requests: usize) -> Result<Value> {
         tasks().iter().filter_map(|task| Some((us(&task.start)?, us(task.end.as_ref()?)?))).collect();
     let served = printed["requests"].as_array().ok_or_else(|| Failure::new("a server served nobody"))?;
     let micros = |time: &Value| time.as_f64().map_or(0, |seconds| (seconds * 1e6).round() as i64);
-    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    let mut errors = Errors::default();
     for request in served {
         let (start, end) = (micros(&request["start"]), micros(&request["end"]));
         // A request has a task if one began while it was served.
         let task = told.iter().find(|(began, _)| (start - 1000..end).contains(began));
-        if let Some((began, ended)) = task {
-            starts.push((began - start).abs());
-            ends.push((ended - end).abs());
-        }
+        errors.extend(task.copied(), (start, end));
     }
     let mut result =
-        compared("errors of a server's requests, each a task", Tier::Probes, served.len(), starts, ends);
+        errors.compared("errors of a server's requests, each a task", Tier::Probes, served.len());
     result["tasks_told"] = told.len().into();
     Ok(result)
 }

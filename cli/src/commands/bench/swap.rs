@@ -5,6 +5,7 @@
 
 use super::cgroup::Cgroup;
 use super::recording;
+use super::report::{Output, Report};
 use crate::failure::Failure;
 use crate::stage::{Folder, Player, Setting, Stage, wait_for};
 use anyhow::Result;
@@ -32,13 +33,13 @@ pub(super) struct Swap {
     /// How the agent sees tasks; as well as it can, if not given
     #[arg(long, value_enum)]
     tier: Option<crate::stage::Tier>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Swap {
     pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
         let setting = Setting {
             driver: self.driver.as_deref(),
             memory: MEMORY,
@@ -71,7 +72,8 @@ impl Swap {
         let (Some(out_ms), Some(in_ms)) = moves else {
             return Err(Failure::new("both completed, and nobody was swapped out").into());
         };
-        let results = vec![json!({
+        let mut report = Report::new("swap", &node);
+        report.case(json!({
             "case": "a program leaves for another, and comes back",
             "gpu_bytes": total,
             "first_bytes": first_bytes,
@@ -80,10 +82,10 @@ impl Swap {
             "swap_out_ms": out_ms,
             "swap_in_ms": in_ms,
             "took_ms": took.as_millis() as u64,
-        })];
+        }));
         drop((first, second));
         drop(stage);
-        super::print(&super::report("swap", &node, results), self.json)
+        self.output.show(&report)
     }
 }
 

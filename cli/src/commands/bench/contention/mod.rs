@@ -1,0 +1,212 @@
+//! `leeway bench contention`: tasks that start together on one GPU, and what becomes of them under each way to share it.
+//!
+//! Times are the programs' own: a task's turnaround is from just before its first call of the driver until everything is freed, and all make
+//! that call at the same moment. No way to share can be faster than the lower bound: what one task does on the host, and all
+//! kernels one after another, as they take alone. Round by round everything is run once, so that whatever else the machine does meets all
+//! ways alike.
+
+mod cases;
+mod shown;
+
+use super::report::Output;
+use super::troupe::{Ground, Times, Troupe, empty, mps_runs, set_policy};
+use super::{Interruption, Progress};
+use crate::failure::Failure;
+use crate::stage::{Folder, Setting, Stage, Tier};
+use anyhow::Result;
+use cases::{Case, Mode, Preset, Work};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Between two runs that no agent watches: the GPU is empty when the programs have ended.
+const GAP: Duration = Duration::from_millis(200);
+/// A deadline that nobody misses: what matters here is time, not who is late.
+const DEADLINE_S: f64 = 60.0;
+const DEADLINE_FACTOR: f64 = 5.0;
+/// A program that began so much later than it should makes a run one of fewer tasks.
+const LATE_S: f64 = 0.1;
+
+/// Measure tasks that start together, under every way to share a GPU
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  leeway bench contention --preset 001-figure-8 --counts 1,5,10
+  leeway bench contention --tasks 8192:3+13312:2 --mode none,least-slack --rounds 3 --report out
+  leeway bench contention --tasks 13312:10 --mode none,fifo --tier polling        the paper's own way")]
+pub(super) struct Contention {
+    /// Tasks that start together: the side of their matrices and how many; may be given several times [default: 13312:10]
+    #[arg(long, value_name = "N:COUNT+…", value_parser = Case::parse)]
+    tasks: Vec<Case>,
+    /// An experiment of the papers
+    #[arg(long, value_enum, conflicts_with = "tasks")]
+    preset: Option<Preset>,
+    /// Only these numbers of the preset's tasks
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "preset")]
+    counts: Vec<usize>,
+    /// How the GPU is shared [default: the preset's, or all that there are here]
+    #[arg(long = "mode", value_enum, value_name = "MODE,…", value_delimiter = ',')]
+    modes: Vec<Mode>,
+    /// How often each is run; the median counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// What the tasks run in
+    #[arg(long, value_enum, default_value = "cgroups")]
+    ground: Ground,
+    /// How the agent sees tasks; as well as it can, if not given
+    #[arg(long, value_enum)]
+    tier: Option<Tier>,
+    /// Memory of the simulated GPU
+    #[arg(long, value_name = "M", default_value = "140GiB")]
+    memory: String,
+    /// The folder of the driver's libraries; without it, a simulated GPU is started
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// All runs of each case under each mode: what each of its tasks wrote down.
+type Runs = BTreeMap<(Case, Mode), Vec<Vec<Times>>>;
+
+impl Contention {
+    pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
+        let (cases, modes) = self.plan()?;
+        let interruption = Interruption::expect()?;
+        let setting = Setting {
+            driver: self.driver.as_deref(),
+            memory: &self.memory,
+            listed_after_ms: 140,
+            poll_ms: 5,
+            policy: "none",
+            run_dir: None,
+            tier: self.tier,
+            http: None,
+        };
+        let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
+        let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
+        let mut troupe = Troupe::new(self.ground, &stage, &interruption)?;
+        let plan = planned(&cases, &modes);
+        let about: f64 = plan.iter().map(|(case, _)| case.about_s()).sum();
+        let progress = Progress::new(about * f64::from(self.rounds));
+        let mut runs = Runs::new();
+        for _ in 0..self.rounds {
+            for (case, mode) in &plan {
+                progress.now(&format!("{case}, {}", mode.name()));
+                let times = one(&mut stage, &mut troupe, case, *mode)?;
+                runs.entry((case.clone(), *mode)).or_default().push(times);
+                progress.done(case.about_s());
+            }
+        }
+        progress.end();
+        let tier = if modes.iter().any(|mode| mode.policy().is_some()) { node.tier.as_str() } else { "" };
+        drop((troupe, stage));
+        self.output.show(&shown::report(&node, tier, &cases, &modes, &runs))
+    }
+
+    /// Which cases under which modes.
+    fn plan(&self) -> Result<(Vec<Case>, Vec<Mode>)> {
+        let cases = match self.preset {
+            Some(preset) => preset.cases(&self.counts),
+            None if self.tasks.is_empty() => vec![Case(vec![Work::Matmul(13_312); 10])],
+            None => self.tasks.clone(),
+        };
+        let usual = || self.preset.map_or_else(Mode::all, Preset::modes);
+        let modes = if self.modes.is_empty() { usual() } else { self.modes.clone() };
+        if modes.contains(&Mode::Mps) && !mps_runs() {
+            let why = "no control daemon of NVIDIA's Multi-Process Service runs here";
+            return Err(Failure::new(why).help("start one with `nvidia-cuda-mps-control -d`").into());
+        }
+        if cases.is_empty() {
+            return Err(Failure::input("--counts: the preset has none of these numbers of tasks").into());
+        }
+        Ok((cases, modes))
+    }
+}
+
+/// One of each task alone, for the lower bound, and everything that was asked for: first what needs no agent.
+fn planned(cases: &[Case], modes: &[Mode]) -> Vec<(Case, Mode)> {
+    let kinds = cases.iter().flat_map(Case::kinds);
+    let mut plan: Vec<(Case, Mode)> = kinds.map(|work| (Case::alone(work), Mode::None)).collect();
+    plan.extend(modes.iter().flat_map(|mode| cases.iter().map(|case| (case.clone(), *mode))));
+    plan.sort_by_key(|(case, mode)| (mode.policy().is_some(), *mode, case.clone()));
+    plan.dedup();
+    plan
+}
+
+/// One run.
+fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> Result<Vec<Times>> {
+    match mode.policy() {
+        None => stage.leave_agent(),
+        Some(policy) => {
+            if stage.agent_pid().is_err() {
+                stage.enter_agent()?;
+            }
+            set_policy(stage, policy)?;
+        }
+    }
+    let deadline = Duration::from_secs_f64(DEADLINE_S + DEADLINE_FACTOR * case.about_s());
+    let parts = case.0.iter().enumerate().map(|(number, work)| work.part(number, deadline));
+    let parts: Vec<_> = parts.collect();
+    let times = if mode == Mode::Serial {
+        let mut times = Vec::new();
+        for part in parts.chunks(1) {
+            times.extend(troupe.play(stage, part, false)?);
+        }
+        in_a_row(times)
+    } else {
+        troupe.play(stage, &parts, mode == Mode::Mps)?
+    };
+    let first = times.iter().map(|task| task.init).fold(f64::MAX, f64::min);
+    let late = times.iter().filter(|task| mode != Mode::Serial && task.init - first > LATE_S).count();
+    if late > 0 {
+        eprintln!("notice: {late} of {case} under {} began late: the machine is busy", mode.name());
+    }
+    match mode.policy() {
+        None => std::thread::sleep(GAP),
+        Some(_) => empty(stage)?,
+    }
+    Ok(times)
+}
+
+/// One after another as if each began when the one before it ended, and all had been there from the start: the time it takes us to start a
+/// program is left out.
+fn in_a_row(mut times: Vec<Times>) -> Vec<Times> {
+    let Some(first) = times.first().map(|task| task.init) else { return times };
+    let mut end = first;
+    for task in &mut times {
+        let earlier = task.init - end;
+        for phase in [&mut task.allocated, &mut task.input, &mut task.kernel, &mut task.output, &mut task.end]
+        {
+            *phase -= earlier;
+        }
+        task.init = first;
+        end = task.end;
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_in_a_row_wait_from_the_first_start() {
+        let task = |init: f64| Times { init, kernel: init + 2.0, end: init + 3.0, ..Times::default() };
+        let row = in_a_row(vec![task(10.0), task(14.0), task(20.0)]);
+        let told: Vec<(f64, f64)> = row.iter().map(|task| (task.init, task.end)).collect();
+        assert_eq!(told, [(10.0, 13.0), (10.0, 16.0), (10.0, 19.0)]);
+        assert!((row[2].kernel - 18.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_task_is_also_run_alone_once() {
+        let cases = [Case::parse("8192:2").unwrap(), Case::parse("8192:1+64:1").unwrap()];
+        let plan = planned(&cases, &[Mode::LeastSlack, Mode::None]);
+        let told: Vec<String> = plan.iter().map(|(case, mode)| format!("{case} {}", mode.name())).collect();
+        let expected = ["1 × 64² none", "1 × 64² + 1 × 8192² none", "1 × 8192² none", "2 × 8192² none"]
+            .map(str::to_owned);
+        assert!(expected.iter().all(|one| told[..4].contains(one)), "{told:?}");
+        assert_eq!(told.len(), 6, "{told:?}");
+    }
+}

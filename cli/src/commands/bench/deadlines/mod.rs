@@ -1,0 +1,253 @@
+//! `leeway bench deadlines`: how many deadlines are met under each policy, against what a clairvoyant scheduler could meet at most.
+//!
+//! Staggered deadlines can all be met one after another, and hardly any by sharing. Random ones come at several loads, with works and
+//! deadlines from a seed: the same that `leeway sim` generates, but run as real programs, under a real agent. The same loads are run in many
+//! simulated worlds, too: there each seed takes a moment, so the spread over seeds is known.
+
+mod shown;
+mod worlds;
+
+use super::report::Output;
+use super::troupe::{Ground, Part, Times, Troupe, empty, set_policy};
+use super::{Interruption, Progress};
+use crate::failure::Failure;
+use crate::stage::{Folder, Setting, Stage, Tier};
+use anyhow::Result;
+use sched::Span;
+use shown::Found;
+use sim::workload::{GPU_MEMORY, Generator, Phases, TaskSpec, Workload};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Memory of the simulated GPU.
+const MEMORY: &str = "140GiB";
+/// Work of each task with a staggered deadline, and of one of its kernels.
+const WORK: Span = Span::from_secs(1);
+const KERNEL: Span = Span::from_millis(10);
+/// From one staggered deadline to the next, in hundredths of that work: what is left over is for the scheduler to be less than clairvoyant.
+const APART_PERCENT: i64 = 115;
+/// What the first staggered deadline has on top.
+const ROOM: Span = Span::from_millis(300);
+/// Between two runs that no agent watches.
+const GAP: Duration = Duration::from_millis(200);
+
+/// Measure how many deadlines are met, against the clairvoyant bound
+#[derive(clap::Args)]
+pub(super) struct Deadlines {
+    /// How many tasks start together with staggered deadlines; 0: none
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    staggered: usize,
+    /// How many tasks arrive at each load, with random work and deadlines; 0: none
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    tasks: usize,
+    /// GPU work that arrives per unit of time
+    #[arg(long = "load", value_name = "L,…", value_delimiter = ',', default_values_t = [0.6, 0.9, 1.2], value_parser = load)]
+    loads: Vec<f64>,
+    /// How many simulated worlds to run at each load, of 1,000 tasks each; 0: none
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    worlds: u64,
+    /// The policies to compare; `none` is the GPU's own time slicing, with no agent
+    #[arg(long = "policy", value_name = "POLICY,…", value_delimiter = ',', default_values_t = sched::policy::NAMES.map(str::to_owned), value_parser = clap::builder::PossibleValuesParser::new(sched::policy::NAMES))]
+    policies: Vec<String>,
+    /// How often each is run, each time with another seed; the median counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What the tasks run in
+    #[arg(long, value_enum, default_value = "cgroups")]
+    ground: Ground,
+    /// How the agent sees tasks; as well as it can, if not given
+    #[arg(long, value_enum)]
+    tier: Option<Tier>,
+    /// The folder of the driver's libraries; without it, a simulated GPU is started
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What a program does besides its kernels, alone on the GPU.
+#[derive(Clone, Copy)]
+struct Host {
+    before: Span,
+    after: Span,
+}
+
+impl Deadlines {
+    pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
+        let interruption = Interruption::expect()?;
+        let setting = Setting {
+            driver: self.driver.as_deref(),
+            memory: MEMORY,
+            listed_after_ms: 140,
+            poll_ms: 5,
+            policy: "none",
+            run_dir: None,
+            tier: self.tier,
+            http: None,
+        };
+        let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
+        let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
+        let mut troupe = Troupe::new(self.ground, &stage, &interruption)?;
+        let mut found = Vec::new();
+        stage.leave_agent();
+        let host = host(&mut stage, &mut troupe)?;
+        let plan = self.plan(host);
+        let about = |workload: &Workload| sim::bound::bound(workload).makespan.as_micros() as f64 / 1e6 + 1.0;
+        let progress = Progress::new(plan.iter().map(|(_, workload)| about(workload)).sum());
+        for (case, workload) in &plan {
+            let best = sim::bound::bound(workload).hit_rate.unwrap_or(1.0);
+            for policy in &self.policies {
+                progress.now(&format!("{case}, {policy}"));
+                let hit_rate = one(&mut stage, &mut troupe, workload, policy)?;
+                found.push(Found { case: *case, policy: policy.clone(), hit_rate, best });
+                progress.done(about(workload) / self.policies.len() as f64);
+            }
+        }
+        progress.end();
+        drop((troupe, stage));
+        let worlds = worlds::run(&self.loads, self.seed, self.worlds, &self.policies, &interruption)?;
+        self.output.show(&shown::report(&node, &found, &worlds))
+    }
+
+    /// The workloads, with what each is a case of.
+    fn plan(&self, host: Host) -> Vec<(shown::Case, Workload)> {
+        let mut plan = Vec::new();
+        for round in 0..self.rounds {
+            if self.staggered > 0 {
+                plan.push((shown::Case::Staggered(self.staggered), staggered(self.staggered, host)));
+            }
+            for load in self.loads.iter().filter(|_| self.tasks > 0) {
+                let generator = Generator { seed: self.seed + round, tasks: self.tasks, load: *load };
+                plan.push((shown::Case::Random(*load), with_host(generator.workload(), host)));
+            }
+        }
+        plan
+    }
+}
+
+/// What a program with a single short kernel takes before and after it.
+fn host(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Host> {
+    let words = ["batch", "--kernel-us", "1000", "--count", "1"].map(str::to_owned).to_vec();
+    let part = Part { name: "alone".to_owned(), labels: Vec::new(), words, after: Duration::ZERO };
+    let times = troupe.play(stage, &[part], false)?;
+    let Times { init, input, kernel, end, .. } = times.first().copied().unwrap_or_default();
+    let span = |from: f64, to: f64| Span::from_micros(((to - from) * 1e6) as i64);
+    Ok(Host { before: span(init, input), after: span(kernel, end) })
+}
+
+/// One run: the share of the deadlines that were met, by the programs' own clocks.
+fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<f64> {
+    let watched = policy != "none";
+    if !watched {
+        stage.leave_agent();
+    } else if stage.agent_pid().is_err() {
+        stage.enter_agent()?;
+    }
+    if watched {
+        set_policy(stage, policy)?;
+    }
+    let parts: Vec<Part> = workload.tasks.iter().map(part).collect();
+    let times = troupe.play(stage, &parts, false)?;
+    if watched {
+        empty(stage)?;
+    } else {
+        std::thread::sleep(GAP);
+    }
+    let dated = workload.tasks.iter().zip(&times).filter_map(|(task, times)| Some((task.deadline?, times)));
+    let met: Vec<bool> =
+        dated.map(|(deadline, times)| times.end - times.init <= deadline.as_micros() as f64 / 1e6).collect();
+    Ok(met.iter().filter(|met| **met).count() as f64 / met.len().max(1) as f64)
+}
+
+/// A task as a program with labels.
+fn part(task: &TaskSpec) -> Part {
+    let millis = |span: Span| format!("{}ms", (span.as_micros() / 1_000).max(1));
+    let mut labels = vec![("leeway.manage", "true".to_owned())];
+    labels.extend(task.deadline.map(|deadline| ("leeway.deadline", millis(deadline))));
+    labels.extend(task.expect.map(|expect| ("leeway.expect", millis(expect))));
+    let (kernel, kernels) = (task.phases.kernel.as_micros().to_string(), task.phases.kernels.to_string());
+    let depth = task.phases.depth.to_string();
+    let words = ["batch", "--kernel-us", &kernel, "--count", &kernels, "--depth", &depth];
+    Part {
+        name: task.name.clone(),
+        labels,
+        words: words.map(str::to_owned).to_vec(),
+        after: Duration::from_micros(task.arrives.as_micros().unsigned_abs()),
+    }
+}
+
+/// Tasks that start together, of which each deadline leaves room for one more than the one before.
+fn staggered(count: usize, host: Host) -> Workload {
+    let task = |place: usize| {
+        let in_turn = WORK.scaled(APART_PERCENT * (place as i64 + 1), 100);
+        let phases = Phases { context: host.before, output: host.after, ..Phases::kernels_of(WORK, KERNEL) };
+        TaskSpec {
+            name: format!("task-{place}"),
+            container: format!("task-{place}"),
+            gpu: 0,
+            arrives: Span::ZERO,
+            deadline: Some(host.before + in_turn + host.after + ROOM),
+            expect: Some(phases.solo()),
+            mode: sched::Mode::Process,
+            managed: true,
+            memory_declared: true,
+            memory: 0,
+            phases,
+        }
+    };
+    let tasks = (0..count).map(task).collect();
+    Workload { name: "staggered deadlines".to_owned(), gpus: vec![GPU_MEMORY], tasks, alpha: None }
+}
+
+/// The generator knows of work on the GPU only: a real program also starts and ends, and its deadline is a multiple of all of it.
+fn with_host(mut workload: Workload, host: Host) -> Workload {
+    for task in &mut workload.tasks {
+        let before = task.phases.solo().as_micros().max(1);
+        (task.phases.context, task.phases.output) = (host.before, host.after);
+        let after = task.phases.solo().as_micros();
+        task.deadline = task.deadline.map(|deadline| deadline.scaled(after, before));
+        task.expect = task.expect.map(|expect| expect.scaled(after, before));
+    }
+    workload
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.05..=5.0).contains(load));
+    load.ok_or_else(|| "accepted is 0.05 to 5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Host = Host { before: Span::from_millis(230), after: Span::from_millis(5) };
+
+    #[test]
+    fn staggered_deadlines_can_all_be_met_by_an_order_and_not_by_sharing() {
+        let workload = staggered(10, HOST);
+        assert_eq!(sim::bound::bound(&workload).hit_rate, Some(1.0));
+        let rate = |policy| {
+            let setup = sim::world::Setup::plain(policy, sim::world::Costs::H200);
+            sim::world::run(&workload, setup, |_| {}).hit_rate().unwrap()
+        };
+        assert!(rate("least-slack") > 0.99, "{}", rate("least-slack"));
+        assert!(rate("none") <= 0.2, "{}", rate("none"));
+    }
+
+    #[test]
+    fn a_deadline_stays_the_same_multiple_of_what_the_task_takes() {
+        let plain = Generator { seed: 1, tasks: 50, load: 0.9 }.workload();
+        let hosted = with_host(plain.clone(), HOST);
+        for (plain, hosted) in plain.tasks.iter().zip(&hosted.tasks) {
+            let alpha = |task: &TaskSpec| {
+                Some(task.deadline?.as_micros() as f64 / task.phases.solo().as_micros() as f64)
+            };
+            let (Some(before), Some(after)) = (alpha(plain), alpha(hosted)) else { continue };
+            assert!((before - after).abs() < 0.01, "{before} {after}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Deadlines that were met, in tables and curves by load.
+
+use super::worlds::Worlds;
+use crate::commands::bench::figures::{Spread, round};
+use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
+use serde_json::json;
+use std::fmt;
+use wire::agent::NodeLine;
+
+/// What the deadlines are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Case {
+    /// So many that start together.
+    Staggered(usize),
+    /// At a load.
+    Random(f64),
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Case::Staggered(count) => write!(f, "{count} staggered"),
+            Case::Random(load) => write!(f, "random, load {load}"),
+        }
+    }
+}
+
+/// What one run gave.
+pub(super) struct Found {
+    pub(super) case: Case,
+    pub(super) policy: String,
+    pub(super) hit_rate: f64,
+    pub(super) best: f64,
+}
+
+const HEADING: [&str; 5] = ["DEADLINES", "POLICY", "MET", "COULD BE MET", "OF THE BOUND"];
+
+pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Report {
+    let mut report = Report::new("deadlines", node);
+    let mut kinds: Vec<(Case, &str)> = Vec::new();
+    for one in found {
+        if !kinds.contains(&(one.case, one.policy.as_str())) {
+            kinds.push((one.case, &one.policy));
+        }
+    }
+    let mut table =
+        Table::new("share of the deadlines that were met by real programs under a real agent", &HEADING);
+    let mut points = Vec::new();
+    for (case, policy) in kinds {
+        let runs = || found.iter().filter(move |one| one.case == case && one.policy == policy);
+        let hit_rate = Spread::of(runs().map(|one| one.hit_rate));
+        let best = Spread::of(runs().map(|one| one.best));
+        let of_best = Spread::of(runs().map(|one| one.hit_rate / one.best));
+        row(&mut table, &case.to_string(), policy, runs().count() as u64, [hit_rate, best, of_best]);
+        if let Case::Random(load) = case {
+            points.push((policy.to_owned(), load, hit_rate, best));
+        }
+    }
+    report.table(table);
+    let title = "share of the deadlines that were met in simulated worlds of 1,000 tasks";
+    let mut table = Table::new(title, &HEADING);
+    for one in worlds {
+        let spreads = [one.hit_rate, one.best, one.of_best];
+        row(&mut table, &format!("worlds, load {}", one.load), &one.policy, one.seeds, spreads);
+    }
+    report.table(table);
+    report.plot(curves("programs", "Deadlines met by real programs, by load", &points));
+    let points: Vec<_> =
+        worlds.iter().map(|one| (one.policy.clone(), one.load, one.hit_rate, one.best)).collect();
+    report.plot(curves("worlds", "Deadlines met in simulated worlds, by load", &points));
+    report
+}
+
+fn row(table: &mut Table, case: &str, policy: &str, runs: u64, [hit_rate, best, of_best]: [Spread; 3]) {
+    let figures = json!({
+        "case": format!("{case}, {policy}"),
+        "deadlines": case,
+        "policy": policy,
+        "runs": runs,
+        "hit_rate": round(hit_rate.median),
+        "hit_rate_least": round(hit_rate.least),
+        "hit_rate_most": round(hit_rate.most),
+        "bound_hit_rate": round(best.median),
+        "hit_rate_to_bound": round(of_best.median),
+    });
+    let told = |spread: Spread| spread.to_string();
+    table.row(figures, [case.to_owned(), policy.to_owned(), told(hit_rate), told(best), told(of_best)]);
+}
+
+/// A curve for each policy, and one for the bound.
+fn curves(name: &str, title: &str, points: &[(String, f64, Spread, Spread)]) -> Plot {
+    let mut policies: Vec<&str> = Vec::new();
+    for (policy, ..) in points {
+        if !policies.contains(&policy.as_str()) {
+            policies.push(policy);
+        }
+    }
+    let curve = |name: &str, policy: &str, of_bound: bool| {
+        let of = points.iter().filter(|(of, ..)| of == policy);
+        let at: Vec<(f64, Spread)> =
+            of.map(|(_, load, rate, best)| (*load, if of_bound { *best } else { *rate })).collect();
+        let line = at.iter().map(|(load, spread)| (*load, spread.median)).collect();
+        let whiskers = at.iter().map(|(load, spread)| (*load, spread.least, spread.most)).collect();
+        Series::line(name, line).with_whiskers(whiskers)
+    };
+    let mut series: Vec<Series> = policies.iter().map(|policy| curve(policy, policy, false)).collect();
+    series.extend(policies.first().map(|policy| curve("clairvoyant bound", policy, true)));
+    Plot::new(name, title, ("load", Scale::Linear), ("share of the deadlines", Scale::Linear), series)
+}

@@ -1,0 +1,53 @@
+//! The same loads in many simulated worlds.
+
+use crate::commands::bench::figures::Spread;
+use crate::commands::bench::{Interruption, progress_bar};
+use crate::failure::Failure;
+use sim::bound::bound;
+use sim::workload::Generator;
+use sim::world::{Costs, Setup, run as simulate};
+
+/// How many tasks a world has.
+const TASKS: usize = 1_000;
+
+/// What all seeds gave at one load: the share of the deadlines that were met, and that of the bound.
+pub(super) struct Worlds {
+    pub(super) load: f64,
+    pub(super) policy: String,
+    pub(super) seeds: u64,
+    pub(super) hit_rate: Spread,
+    pub(super) best: Spread,
+    pub(super) of_best: Spread,
+}
+
+pub(super) fn run(
+    loads: &[f64],
+    first: u64,
+    seeds: u64,
+    policies: &[String],
+    interruption: &Interruption,
+) -> Result<Vec<Worlds>, Failure> {
+    let bar = progress_bar(loads.len() as u64 * seeds * policies.len() as u64);
+    let mut all = Vec::new();
+    for load in loads.iter().filter(|_| seeds > 0) {
+        let workloads: Vec<_> = (first..first + seeds)
+            .map(|seed| Generator { seed, tasks: TASKS, load: *load }.workload())
+            .collect();
+        let best: Vec<f64> =
+            workloads.iter().map(|workload| bound(workload).hit_rate.unwrap_or(1.0)).collect();
+        for policy in sched::policy::NAMES.into_iter().filter(|name| policies.iter().any(|one| one == name)) {
+            let mut rates = Vec::new();
+            for workload in &workloads {
+                let outcome = simulate(workload, Setup::plain(policy, Costs::H200), |_| {});
+                rates.push(outcome.hit_rate().unwrap_or(1.0));
+                interruption.check()?;
+                bar.inc(1);
+            }
+            let of_best = Spread::of(rates.iter().zip(&best).map(|(rate, best)| rate / best));
+            let (hit_rate, best) = (Spread::of(rates), Spread::of(best.iter().copied()));
+            all.push(Worlds { load: *load, policy: policy.to_owned(), seeds, hit_rate, best, of_best });
+        }
+    }
+    bar.finish_and_clear();
+    Ok(all)
+}

@@ -1,0 +1,65 @@
+//! Figures of repeated runs: what is in the middle, and how far they spread.
+
+use std::fmt;
+
+/// The median, the least and the most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl Spread {
+    pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
+        let median = f64::midpoint(at(low), at(high));
+        Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
+    }
+}
+
+/// `10.31`, or with a spread that shows `10.31 (10.25 to 10.50)`; as many places as the formatter asks for.
+impl fmt::Display for Spread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = formatter.precision().unwrap_or(2);
+        let [median, least, most] =
+            [self.median, self.least, self.most].map(|figure| format!("{figure:.places$}"));
+        if least == most {
+            return formatter.write_str(&median);
+        }
+        write!(formatter, "{median} ({least} to {most})")
+    }
+}
+
+pub(super) fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len().max(1) as f64
+}
+
+/// How far they are from their mean, as statisticians measure it.
+pub(super) fn deviation(figures: &[f64]) -> f64 {
+    let middle = mean(figures);
+    let squares: Vec<f64> = figures.iter().map(|figure| (figure - middle).powi(2)).collect();
+    mean(&squares).sqrt()
+}
+
+/// To four places after the point: no measurement here is better.
+pub(super) fn round(figure: f64) -> f64 {
+    (figure * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_runs_is_told_with_its_spread() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, least: 1.0, most: 3.0 });
+        assert_eq!(format!("{:.1}", Spread::of([4.0, 1.0, 2.0, 3.0])), "2.5 (1.0 to 4.0)");
+        assert_eq!(Spread::of([1.0, 1.004]).to_string(), "1.00");
+        assert_eq!(Spread::of([]).median.to_string(), "0");
+        assert!((deviation(&[1.0, 3.0]) - 1.0).abs() < 1e-9);
+    }
+}

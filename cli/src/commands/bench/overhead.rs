@@ -1,0 +1,280 @@
+//! `leeway bench overhead`: what the agent takes, and what it takes from the tasks, while containers multiply matrices all the time.
+//!
+//! Paper 000, Figures 9 and 10: ten containers, each of which runs one program after another that multiplies two 5,120² matrices. Without an
+//! agent, with one that only watches (by polling, by probes), and with one that also orders the tasks.
+
+use super::cgroup::Cgroup;
+use super::cost::{Looks, Meter};
+use super::figures::{Spread, mean, round};
+use super::report::{Output, Report, Table};
+use super::troupe::{empty, set_policy};
+use super::{Interruption, Progress};
+use crate::failure::Failure;
+use crate::stage::{Stage, Tier};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Memory of the simulated GPU.
+const MEMORY: &str = "140GiB";
+/// A deadline that no task misses: it makes the agent order them, where it orders any.
+const LABEL: (&str, &str) = ("leeway.deadline", "5m");
+/// How long the containers run before anything is counted.
+const WARM: Duration = Duration::from_secs(2);
+/// How often to look whether the time is over.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Measure what the agent takes, and its effect on tasks that run all the time
+#[derive(clap::Args)]
+pub(super) struct Overhead {
+    /// How many containers
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
+    containers: u64,
+    /// Rows and columns of the matrices
+    #[arg(long, value_name = "N", default_value_t = 5_120)]
+    n: u32,
+    /// For how long each is measured
+    #[arg(long = "for", value_name = "D", default_value = "8s", value_parser = wire::duration::parse)]
+    span: Duration,
+    /// How often each is measured; the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// The folder of the driver's libraries; without it, a simulated GPU is started
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Who watches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    Nobody,
+    Agent(Tier, &'static str),
+}
+
+impl Watch {
+    fn name(self) -> String {
+        match self {
+            Watch::Nobody => "no agent".to_owned(),
+            Watch::Agent(tier, policy) => format!("{}, {policy}", tier.name()),
+        }
+    }
+}
+
+/// What one measurement gave.
+struct Taken {
+    tasks_per_second: f64,
+    task_s: f64,
+    /// What the agent used meanwhile, where there was one.
+    agent: Option<Used>,
+}
+
+/// What the agent used.
+struct Used {
+    cpu_ratio: f64,
+    rss_bytes: f64,
+    looks: Looks,
+}
+
+impl Taken {
+    /// A figure of the agent's; zero where there was none.
+    fn agents(&self, of: fn(&Used) -> f64) -> f64 {
+        self.agent.as_ref().map_or(0.0, of)
+    }
+}
+
+impl Overhead {
+    pub(super) fn run(self) -> Result<()> {
+        self.output.prepare()?;
+        let interruption = Interruption::expect()?;
+        let ways: [(Tier, &[Watch]); 2] = [
+            (Tier::Polling, &[Watch::Nobody, Watch::Agent(Tier::Polling, "none")]),
+            (Tier::Probes, &[Watch::Agent(Tier::Probes, "none"), Watch::Agent(Tier::Probes, "least-slack")]),
+        ];
+        let each = (self.span + WARM).as_secs_f64();
+        let progress = Progress::new(each * 4.0 * f64::from(self.rounds));
+        let (mut node, mut all) = (None, Vec::new());
+        for (tier, watches) in ways {
+            let mut stage = match Stage::set(self.driver.as_deref(), MEMORY, 5, tier) {
+                Ok(stage) => stage,
+                Err(error) if tier == Tier::Probes => {
+                    eprintln!("notice: there are no probes on this machine: {error:#}");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            node = node.or(stage.node());
+            let mut taken: Vec<Vec<Taken>> = watches.iter().map(|_| Vec::new()).collect();
+            for _ in 0..self.rounds {
+                for (watch, taken) in watches.iter().zip(&mut taken) {
+                    progress.now(&watch.name());
+                    taken.push(self.one(&mut stage, *watch, &interruption)?);
+                    progress.done(each);
+                }
+            }
+            all.extend(watches.iter().copied().zip(taken));
+        }
+        progress.end();
+        let mut report = Report::new("overhead", &node.ok_or_else(|| Failure::new("the agent went away"))?);
+        report.table(self.shown(&all));
+        self.output.show(&report)
+    }
+
+    /// All containers, for a while.
+    fn one(&self, stage: &mut Stage, watch: Watch, interruption: &Interruption) -> Result<Taken> {
+        match watch {
+            Watch::Nobody => stage.leave_agent(),
+            Watch::Agent(_, policy) => {
+                if stage.agent_pid().is_err() {
+                    stage.enter_agent()?;
+                }
+                set_policy(stage, policy)?;
+            }
+        }
+        let cgroup = |number: u64| Cgroup::new(&format!("loop{number}"), &[LABEL]);
+        let cgroups = (0..self.containers).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
+        let (end, counts) = (AtomicBool::new(false), AtomicBool::new(false));
+        let done: Mutex<Vec<f64>> = Mutex::new(Vec::new());
+        let mut measured = Err(Failure::new("nothing was measured").into());
+        let mut failed = Ok(());
+        std::thread::scope(|scope| {
+            let looping: Vec<_> = cgroups
+                .iter()
+                .map(|cgroup| scope.spawn(|| again_and_again(stage, cgroup, self.n, &end, &counts, &done)))
+                .collect();
+            measured = self.watched(stage, watch, interruption, &counts);
+            end.store(true, Ordering::Relaxed);
+            for thread in looping {
+                if let Ok(Err(error)) = thread.join() {
+                    failed = Err(error);
+                }
+            }
+        });
+        let (seconds, agent) = measured?;
+        failed?;
+        if watch != Watch::Nobody {
+            empty(stage)?;
+        }
+        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(Taken { tasks_per_second: done.len() as f64 / seconds, task_s: mean(&done), agent })
+    }
+
+    /// Waits while the containers run; how long that was, and what the agent took meanwhile.
+    fn watched(
+        &self,
+        stage: &Stage,
+        watch: Watch,
+        interruption: &Interruption,
+        counts: &AtomicBool,
+    ) -> Result<(f64, Option<Used>)> {
+        wait(WARM, interruption)?;
+        counts.store(true, Ordering::Relaxed);
+        let meter = if watch == Watch::Nobody { None } else { Some(Meter::start(stage)?) };
+        let start = Instant::now();
+        wait(self.span, interruption)?;
+        counts.store(false, Ordering::Relaxed);
+        let used = match &meter {
+            Some(meter) => {
+                let (cpu_ratio, rss_bytes) = (meter.cpu_ratio()?, meter.rss_bytes()? as f64);
+                Some(Used { cpu_ratio, rss_bytes, looks: meter.looks()? })
+            }
+            None => None,
+        };
+        Ok((start.elapsed().as_secs_f64(), used))
+    }
+
+    fn shown(&self, all: &[(Watch, Vec<Taken>)]) -> Table {
+        let title = format!(
+            "{} containers, each {}² again and again, for {} s",
+            self.containers,
+            self.n,
+            self.span.as_secs()
+        );
+        let heading = [
+            "AGENT",
+            "TASKS A SECOND",
+            "TO NO AGENT",
+            "SECONDS A TASK",
+            "AGENT'S CPU",
+            "MEMORY",
+            "LOOKS A SECOND",
+            "CPU A LOOK",
+        ];
+        let mut table = Table::new(title, &heading);
+        let spread = |taken: &[Taken], of: fn(&Taken) -> f64| Spread::of(taken.iter().map(of));
+        let without = all.iter().find(|(watch, _)| *watch == Watch::Nobody);
+        let without = without.map_or(f64::NAN, |(_, taken)| spread(taken, |one| one.tasks_per_second).median);
+        for (watch, taken) in all {
+            let rate = spread(taken, |one| one.tasks_per_second);
+            let task = spread(taken, |one| one.task_s);
+            let cpu = spread(taken, |one| one.agents(|used| used.cpu_ratio * 100.0));
+            let rss = spread(taken, |one| one.agents(|used| used.rss_bytes / f64::from(1 << 20)));
+            let looks = spread(taken, |one| one.agents(|used| used.looks.per_second));
+            let look = spread(taken, |one| one.agents(|used| used.looks.cpu_us));
+            let case = json!({
+                "case": watch.name(),
+                "containers": self.containers,
+                "tasks_per_second": round(rate.median),
+                "tasks_per_second_to_no_agent": round(rate.median / without),
+                "task_s": round(task.median),
+                "agent_cpu_percent": round(cpu.median),
+                "agent_memory_mib": round(rss.median),
+                "looks_per_second": round(looks.median),
+                "look_cpu_us": round(look.median),
+            });
+            let agents = |text: String| if *watch == Watch::Nobody { "-".to_owned() } else { text };
+            let cells = [
+                watch.name(),
+                rate.to_string(),
+                format!("{:.3}", rate.median / without),
+                task.to_string(),
+                agents(format!("{cpu} %")),
+                agents(format!("{rss:.1} MiB")),
+                agents(format!("{looks:.0}")),
+                agents(format!("{look:.0} us")),
+            ];
+            table.row(case, cells);
+        }
+        table
+    }
+}
+
+fn wait(span: Duration, interruption: &Interruption) -> Result<(), Failure> {
+    let start = Instant::now();
+    while start.elapsed() < span {
+        interruption.check()?;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// One program after another, until the end; what each took that began and ended while they count.
+fn again_and_again(
+    stage: &Stage,
+    cgroup: &Cgroup,
+    n: u32,
+    end: &AtomicBool,
+    counts: &AtomicBool,
+    done: &Mutex<Vec<f64>>,
+) -> Result<()> {
+    let side = n.to_string();
+    while !end.load(Ordering::Relaxed) {
+        let child =
+            cgroup.inside(&stage.work(&["matmul", "--n", &side, "--json"])?).stdout(Stdio::piped()).spawn();
+        let output =
+            child.and_then(|child| child.wait_with_output()).context("could not run a CUDA program")?;
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|_| Failure::new("a CUDA program failed, or was interrupted"))?;
+        let time = |phase: &str| report[phase].as_f64().unwrap_or_default();
+        if counts.load(Ordering::Relaxed) {
+            let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            done.push(time("end") - time("init"));
+        }
+    }
+    Ok(())
+}

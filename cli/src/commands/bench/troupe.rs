@@ -1,0 +1,257 @@
+//! Programs that run on a stage at given moments, each in a cgroup or a container of its own, and what they wrote down.
+
+use super::Interruption;
+use super::cgroup::Cgroup;
+use super::crowd::{IMAGE, docker, import};
+use crate::failure::Failure;
+use crate::stage::{Stage, wait_for};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+use wire::agent::{PolicyLine, PolicyWanted, TaskLine};
+use wire::client;
+
+/// How often to look who has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// What it takes until all programs are loaded and wait for their moment: in all, and for each.
+const CGROUP_READY: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(25));
+const DOCKER_READY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(700));
+/// Where NVIDIA's Multi-Process Service is, unless the environment says otherwise.
+const MPS_FOLDER: &str = "/tmp/nvidia-mps";
+const MPS_VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
+/// A folder with no such service in it.
+const MPS_NOWHERE: &str = "/nonexistent";
+
+/// What a program runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Ground {
+    /// Processes in cgroups with labels
+    Cgroups,
+    /// Docker containers, on a simulated GPU
+    Docker,
+}
+
+/// One program.
+pub(super) struct Part {
+    /// Tells it from the others that run with it.
+    pub(super) name: String,
+    pub(super) labels: Vec<(&'static str, String)>,
+    /// What follows `leeway work`.
+    pub(super) words: Vec<String>,
+    /// How long after the others' common moment it begins.
+    pub(super) after: Duration,
+}
+
+/// When a program's phases were over, by its own clock, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) init: f64,
+    pub(super) allocated: f64,
+    pub(super) input: f64,
+    pub(super) kernel: f64,
+    pub(super) output: f64,
+    pub(super) end: f64,
+    /// What a server's requests took, all together.
+    pub(super) requests: f64,
+}
+
+impl Times {
+    fn read(printed: &str) -> Result<Self> {
+        let failed = || Failure::new(format!("a CUDA program failed and printed: {}", printed.trim()));
+        let report: Value = serde_json::from_str(printed).map_err(|_| failed())?;
+        if report["ok"] != true {
+            return Err(Failure::new("the GPU's result is wrong").into());
+        }
+        let time = |phase: &str| report[phase].as_f64().ok_or_else(failed);
+        let requests = report["requests"].as_array().into_iter().flatten();
+        let took = |request: &Value| Some(request["end"].as_f64()? - request["start"].as_f64()?);
+        Ok(Self {
+            init: time("init")?,
+            allocated: time("allocated")?,
+            input: time("input")?,
+            kernel: time("kernel")?,
+            output: time("output")?,
+            end: time("end")?,
+            requests: requests.filter_map(took).sum(),
+        })
+    }
+}
+
+/// Who runs programs, and how.
+pub(super) struct Troupe<'a> {
+    pub(super) ground: Ground,
+    pub(super) interruption: &'a Interruption,
+    /// Makes the names of different runs different, so that nobody has a history.
+    runs: u32,
+}
+
+impl<'a> Troupe<'a> {
+    pub(super) fn new(ground: Ground, stage: &Stage, interruption: &'a Interruption) -> Result<Self> {
+        if ground == Ground::Docker {
+            let why = if !stage.is_simulated() {
+                Some("containers are started on a simulated GPU only")
+            } else if !import() {
+                Some("Docker does not answer")
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                return Err(Failure::new(why)
+                    .help("leave `--ground docker` out: processes in cgroups")
+                    .into());
+            }
+        }
+        Ok(Self { ground, interruption, runs: 0 })
+    }
+
+    /// Runs them all, from one moment on; what each wrote down, in order.
+    pub(super) fn play(&mut self, stage: &mut Stage, parts: &[Part], mps: bool) -> Result<Vec<Times>> {
+        self.runs += 1;
+        let (ready, each) = if self.ground == Ground::Docker { DOCKER_READY } else { CGROUP_READY };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let moment = now + ready + each * parts.len() as u32;
+        let mut players = Vec::new();
+        let played =
+            self.start(stage, parts, moment, mps, &mut players).and_then(|()| self.outcome(&mut players));
+        if played.is_err() {
+            // Who is held cannot end: first everybody is let go.
+            stage.leave_agent();
+        }
+        drop(players);
+        played
+    }
+
+    fn start(
+        &self,
+        stage: &Stage,
+        parts: &[Part],
+        moment: Duration,
+        mps: bool,
+        players: &mut Vec<Player>,
+    ) -> Result<()> {
+        for part in parts {
+            self.interruption.check()?;
+            let at = format!("{:.6}", (moment + part.after).as_secs_f64());
+            let words: Vec<&str> =
+                part.words.iter().map(String::as_str).chain(["--json", "--at", &at]).collect();
+            let name = format!("{}-{}", self.runs, part.name);
+            let labels: Vec<(&str, &str)> =
+                part.labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+            players.push(match self.ground {
+                Ground::Cgroups => Player::in_cgroup(stage, &name, &labels, &words, mps)?,
+                Ground::Docker => Player::in_docker(stage, &name, &labels, &words)?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Waits for all of them, and for Ctrl-C.
+    fn outcome(&self, players: &mut [Player]) -> Result<Vec<Times>> {
+        while !players.iter_mut().all(Player::has_ended) {
+            self.interruption.check()?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+        players.iter_mut().map(|player| Times::read(&player.printed()?)).collect()
+    }
+}
+
+impl Drop for Troupe<'_> {
+    fn drop(&mut self) {
+        if self.ground == Ground::Docker {
+            let _ = docker(&["rmi", IMAGE]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// A program, and what it runs in. Fields are dropped in order: nobody is in a cgroup that goes.
+struct Player {
+    child: Child,
+    container: Option<String>,
+    _cgroup: Option<Cgroup>,
+}
+
+impl Player {
+    fn in_cgroup(
+        stage: &Stage,
+        name: &str,
+        labels: &[(&str, &str)],
+        words: &[&str],
+        mps: bool,
+    ) -> Result<Self> {
+        let cgroup = Cgroup::new(name, labels)?;
+        let mut command = cgroup.inside(&stage.work(words)?);
+        // Where the service runs, every program uses it, unless it looks for it elsewhere.
+        if mps {
+            command.env(MPS_VARIABLE, mps_folder());
+        } else {
+            command.env(MPS_VARIABLE, MPS_NOWHERE);
+        }
+        Ok(Self { child: spawned(&mut command)?, container: None, _cgroup: Some(cgroup) })
+    }
+
+    fn in_docker(stage: &Stage, name: &str, labels: &[(&str, &str)], words: &[&str]) -> Result<Self> {
+        let name = format!("leeway-bench-{}-{name}", std::process::id());
+        let mut run = docker(&["run", "--rm", "--network", "none", "--name", &name]);
+        for (label, value) in labels {
+            run.args(["--label", &format!("{label}={value}")]);
+        }
+        run.args(crate::gpu::options::of(stage.driver(), None)?).args([IMAGE, "leeway", "work"]).args(words);
+        Ok(Self { child: spawned(&mut run)?, container: Some(name), _cgroup: None })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it printed fits a pipe, so it is read when it has ended.
+    fn printed(&mut self) -> Result<String> {
+        let mut printed = String::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_string(&mut printed).context("could not read what a CUDA program printed")?;
+        }
+        Ok(printed)
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            if let Some(name) = &self.container {
+                let _ = docker(&["rm", "-f", name]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            }
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn spawned(command: &mut Command) -> Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("could not start a CUDA program")
+}
+
+fn mps_folder() -> PathBuf {
+    std::env::var_os(MPS_VARIABLE).map_or_else(|| PathBuf::from(MPS_FOLDER), PathBuf::from)
+}
+
+/// Whether a control daemon of the Multi-Process Service runs here.
+pub(super) fn mps_runs() -> bool {
+    let folder = mps_folder();
+    let control = |name: &str| Path::new(&folder).join(name).exists();
+    control("control") && control("nvidia-cuda-mps-control.pid")
+}
+
+/// Changes the agent's policy.
+pub(super) fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
+    let wanted = PolicyWanted { policy: policy.to_owned(), gpu: None };
+    let set: Result<PolicyLine, _> = client::send(&stage.socket(), "PUT", "/v1/policy", &wanted);
+    set.map(drop).map_err(|error| crate::ask::failure(&error))
+}
+
+/// Waits until the agent knows that nobody is on the GPU any more.
+pub(super) fn empty(stage: &Stage) -> Result<(), Failure> {
+    let tasks = || client::get::<Vec<TaskLine>>(&stage.socket(), "/v1/tasks").unwrap_or_default();
+    wait_for("an empty GPU", || tasks().iter().all(|task| task.end.is_some()))
+}

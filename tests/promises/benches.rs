@@ -1,0 +1,60 @@
+//! The cheap ones of the benchmarks, as ratios with a generous margin: whether the promise still holds, not how well.
+//!
+//! They need root, for cgroups; the machine may be busy with other tests, and the simulated GPU keeps its own time.
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Two benchmarks at once would measure each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What a benchmark found, one object per case; nothing where this machine lets nobody make cgroups.
+fn results(words: &str) -> Option<Vec<Value>> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_leeway"));
+    bench.arg("bench").args(words.split(' ')).arg("--json").stdin(Stdio::null());
+    let output = bench.output().expect("leeway runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() && said.contains("could not make the cgroup") {
+        eprintln!("left out, it needs root: leeway bench {words}");
+        return None;
+    }
+    assert!(output.status.success(), "leeway bench {words}: {said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    report["results"].as_array().cloned()
+}
+
+/// A figure of the case with this name.
+fn figure(results: &[Value], case: &str, name: &str) -> f64 {
+    let found = results.iter().find(|result| result["case"] == case);
+    let figure = found.and_then(|result| result[name].as_f64());
+    figure.unwrap_or_else(|| panic!("no {name} of {case} in {results:?}"))
+}
+
+#[test]
+fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_sooner() {
+    let Some(results) = results("contention --tasks 13312:3 --mode none,least-slack") else { return };
+    let held = |name: &str| figure(&results, "3 × 13312², least-slack", name);
+    assert!(held("wall_to_none") <= 1.1, "{results:?}");
+    assert!(held("mean_turnaround_to_none") <= 0.95, "{results:?}");
+    assert!(held("wall_to_bound") <= 1.5, "{results:?}");
+}
+
+#[test]
+fn deadlines_that_hold_one_after_another_are_met_by_ordering_and_missed_by_sharing() {
+    let words = "deadlines --staggered 4 --tasks 0 --worlds 0 --policy none,least-slack";
+    let Some(results) = results(words) else { return };
+    let met = |policy: &str| figure(&results, &format!("4 staggered, {policy}"), "hit_rate");
+    assert!((figure(&results, "4 staggered, none", "bound_hit_rate") - 1.0).abs() < 1e-9, "{results:?}");
+    assert!(met("least-slack") >= 0.75, "{results:?}");
+    assert!(met("none") <= 0.5, "{results:?}");
+}
+
+#[test]
+fn a_placement_costs_less_than_sorting_and_hardly_grows_with_the_list() {
+    let results = results("nodelist --nodes 200,100000 --rounds 3").expect("no rights are needed");
+    let place = |nodes: &str| figure(&results, &format!("{nodes} nodes"), "place_spread_us");
+    assert!(place("100000") / place("200") < 30.0, "{results:?}");
+    assert!(figure(&results, "100000 nodes", "sorted_us") / place("100000") > 20.0, "{results:?}");
+}
