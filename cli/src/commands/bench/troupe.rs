@@ -154,6 +154,8 @@ impl<'a> Troupe<'a> {
             self.interruption.check()?;
             std::thread::sleep(LOOK_EVERY);
         }
+        // What interrupts us may interrupt them first, and then they print nothing.
+        self.interruption.check()?;
         players.iter_mut().map(|player| Times::read(&player.printed()?)).collect()
     }
 }
