@@ -4,11 +4,14 @@ use crate::clock;
 use sched::node::{Float, Report, State};
 use sched::placement::{Key, NodeList, Reason, Settings, Standing, Strategy};
 use sched::time::{Instant, Span};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio::sync::{mpsc, oneshot};
 use wire::cluster::NodeRank;
 use wire::link::{Answer, FromMaster, Hello, KnownContainer, Told};
 use wire::report::{NoReport, Record};
+
+/// Why nothing is placed on a node that joined the cluster before it joined the swarm, or left the swarm since.
+const UNKNOWN: &str = "swarm does not know it: it must be in the swarm, and then join the cluster anew";
 
 /// How many messages may wait for an agent that does not read: it is asked one thing at a time.
 pub(crate) const TOLD_QUEUED_MAX: usize = 64;
@@ -35,6 +38,8 @@ pub(crate) struct Book {
     placed: HashMap<String, Vec<String>>,
     /// Nodes that the engine does not use, by what it calls them, and why.
     unusable: HashMap<String, String>,
+    /// Every node that the engine knows, where there is one and it answers.
+    known: Option<HashSet<String>>,
 }
 
 /// One node.
@@ -83,6 +88,7 @@ impl Book {
             next: 0,
             placed: HashMap::new(),
             unusable: HashMap::new(),
+            known: None,
         }
     }
 
@@ -223,6 +229,11 @@ impl Book {
         self.unusable = unusable;
     }
 
+    /// The engine's word on which nodes there are.
+    pub(crate) fn set_known(&mut self, known: Option<HashSet<String>>) {
+        self.known = known;
+    }
+
     /// The engine's word on which services are where, by what it calls nodes.
     pub(crate) fn set_placed(&mut self, placed: HashMap<String, Vec<String>>) {
         self.placed = placed;
@@ -230,16 +241,20 @@ impl Book {
 
     /// Why the engine would not run anything there.
     pub(crate) fn barred(&self, key: Key) -> Option<&str> {
-        let member = self.members.get(&key.node)?;
-        self.unusable.get(&member.engine_id).map(String::as_str)
+        self.why_barred(self.members.get(&key.node)?)
+    }
+
+    fn why_barred(&self, member: &Member) -> Option<&str> {
+        let is_known = self.known.as_ref().is_none_or(|known| known.contains(&member.engine_id));
+        if is_known { self.unusable.get(&member.engine_id).map(String::as_str) } else { Some(UNKNOWN) }
     }
 
     /// All GPUs where the engine would not run anything.
     pub(crate) fn barred_keys(&self) -> Vec<Key> {
-        if self.unusable.is_empty() {
+        if self.unusable.is_empty() && self.known.is_none() {
             return Vec::new();
         }
-        let barred = self.members.iter().filter(|(_, member)| self.unusable.contains_key(&member.engine_id));
+        let barred = self.members.iter().filter(|(_, member)| self.why_barred(member).is_some());
         barred
             .flat_map(|(node, member)| member.gpus.keys().map(|gpu| Key { node: *node, gpu: *gpu }))
             .collect()
@@ -387,114 +402,4 @@ impl Seen {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use wire::link::Gpu;
-    use wire::report::Figures;
-
-    fn hello(name: &str) -> Hello {
-        let gpu = Gpu { gpu: 0, name: "simulated".to_owned(), memory_total: 24 << 30 };
-        Hello { name: name.to_owned(), gpus: vec![gpu] }
-    }
-
-    fn record(sequence: u16, free: u32, missed: bool) -> Vec<u8> {
-        let figures = Figures { sequence, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
-        let record = Record {
-            gpu: 0,
-            missed,
-            memory_full: false,
-            core_full: false,
-            figures: (!missed).then_some(figures),
-        };
-        let mut bytes = Vec::new();
-        record.write(&mut bytes);
-        bytes
-    }
-
-    fn joined(book: &mut Book, name: &str) -> (Session, mpsc::Receiver<FromMaster>) {
-        let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
-        (book.attach("", &hello(name), sender), receiver)
-    }
-
-    fn ranked(book: &mut Book) -> Vec<NodeRank> {
-        book.ranked(clock::now(), Strategy::Spread)
-    }
-
-    #[test]
-    fn a_node_is_in_the_list_from_its_first_report_on() {
-        let mut book = Book::new();
-        let (session, _stream) = joined(&mut book, "a");
-        assert!(ranked(&mut book).is_empty());
-        book.report(session, &record(1, 1000, false)).unwrap();
-        let line = ranked(&mut book).remove(0);
-        assert_eq!(
-            (line.node.as_str(), line.gpu_memory_free_bytes, line.provisionable),
-            ("a", 1000 << 20, true)
-        );
-        book.report(session, &record(2, 0, true)).unwrap();
-        let line = ranked(&mut book).remove(0);
-        assert_eq!((line.state.as_str(), line.gpu_memory_free_bytes), ("missed", 1000 << 20));
-        book.report(session, &[]).unwrap();
-        assert_eq!(ranked(&mut book)[0].state, "missed", "a heartbeat changes nothing");
-        book.report(session, &record(0, 7, false)).unwrap();
-        assert_eq!(ranked(&mut book)[0].state, "missed", "old news");
-        book.report(session, &record(3, 7, false)).unwrap();
-        assert_eq!(ranked(&mut book)[0].state, "ready");
-    }
-
-    #[test]
-    fn an_agent_that_comes_again_counts_from_the_beginning_and_its_first_stream_ends() {
-        let mut book = Book::new();
-        let (first, mut stream) = joined(&mut book, "a");
-        book.report(first, &record(900, 1000, false)).unwrap();
-        let (second, _stream) = joined(&mut book, "a");
-        assert_eq!(first.node, second.node);
-        assert!(stream.try_recv().is_err() && stream.is_closed());
-        book.detach(first);
-        assert_eq!(book.connected(), 1, "the end of the first stream is old news");
-        book.report(second, &record(1, 5, false)).unwrap();
-        book.report(first, &record(901, 1000, false)).unwrap();
-        assert_eq!(ranked(&mut book)[0].gpu_memory_free_bytes, 5 << 20);
-    }
-
-    #[test]
-    fn what_comes_late_from_a_removed_node_is_nobody_s() {
-        let mut book = Book::new();
-        let (removed, _stream) = joined(&mut book, "a");
-        book.keep_only(|name| name != "a");
-        let (session, _stream) = joined(&mut book, "b");
-        assert_ne!(removed.node, session.node, "no number is given twice");
-        book.report(session, &record(1, 5, false)).unwrap();
-        book.report(removed, &record(2, 1000, false)).unwrap();
-        assert_eq!(ranked(&mut book)[0].gpu_memory_free_bytes, 5 << 20);
-    }
-
-    #[test]
-    fn a_node_that_the_engine_does_not_use_says_why_and_comes_last() {
-        let mut book = Book::new();
-        let _streams: Vec<_> = ["a", "b"]
-            .map(|name| {
-                let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
-                let session = book.attach(name, &hello(name), sender);
-                book.report(session, &record(1, 1000, false)).unwrap();
-                receiver
-            })
-            .into();
-        book.set_unusable(HashMap::from([("a".to_owned(), "it is drained".to_owned())]));
-        book.set_placed(HashMap::from([("b".to_owned(), vec!["infer".to_owned()])]));
-        let lines = ranked(&mut book);
-        let told = |line: &NodeRank| (line.node.clone(), line.state.clone(), line.services.len());
-        assert_eq!(told(&lines[0]), ("b".to_owned(), "ready".to_owned(), 1));
-        assert_eq!(told(&lines[1]), ("a".to_owned(), "barred".to_owned(), 0));
-        assert_eq!((lines[1].provisionable, lines[1].reason.as_deref()), (false, Some("it is drained")));
-    }
-
-    #[test]
-    fn who_may_no_longer_report_is_gone_at_once() {
-        let mut book = Book::new();
-        let (session, stream) = joined(&mut book, "a");
-        book.report(session, &record(1, 1000, false)).unwrap();
-        book.keep_only(|name| name != "a");
-        assert!(stream.is_closed() && book.list.is_empty() && book.connected() == 0);
-    }
-}
+mod stories;

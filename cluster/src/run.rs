@@ -166,7 +166,11 @@ async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
         eprintln!("notice: this master {now}");
     }
     master.set_leader(view.leader.clone());
-    master.book().set_unusable(view.unusable.clone());
+    {
+        let mut book = master.book();
+        book.set_unusable(view.unusable.clone());
+        book.set_known(view.known.clone());
+    }
     let services = tokio::time::timeout(LOOK_MAX, swarm.placed()).await;
     if let Ok(Ok(services)) = &services {
         let mut placed: HashMap<String, Vec<String>> = HashMap::new();

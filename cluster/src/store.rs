@@ -253,7 +253,9 @@ mod tests {
         let mut seen = None;
         assert_eq!(settled(store.read_if_new(&mut seen)).unwrap().as_ref(), Some(&kept));
         assert_eq!(settled(store.read_if_new(&mut seen)).unwrap(), None);
-        let (_, kept) = settled(store.change(|kept| Ok(kept.secret.push('!')))).unwrap();
+        let (_, kept) =
+            settled(store.change(|kept| Ok(std::mem::replace(&mut kept.secret, "three".to_owned()))))
+                .unwrap();
         assert_eq!(settled(store.read_if_new(&mut seen)).unwrap(), Some(kept));
         let refused = settled(store.change(|_| Err::<(), _>("no".to_owned())));
         assert!(matches!(refused, Err(NoRecord::Refused(_))));

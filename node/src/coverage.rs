@@ -9,7 +9,7 @@ use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
@@ -34,6 +34,8 @@ pub(crate) struct Probed {
     covered: HashMap<Process, bool>,
     /// What was last ordered.
     ordered: HashMap<Process, Coverage>,
+    /// Whose allocations were probed before its launches were: some of those may not have been seen.
+    widened: HashSet<Process>,
     /// How many launches of a process went through a gate that was shut.
     leaks: HashMap<Process, u32>,
     /// The probes were asked for what they have not told yet.
@@ -60,6 +62,7 @@ impl Probed {
     /// Whether a process's launches are seen, and no work of its can be on the GPU that was not.
     pub(crate) fn sees_launches_of(&self, process: Process) -> bool {
         self.saw_all_of(process)
+            && !self.widened.contains(&process)
             && matches!(self.ordered.get(&process), Some(Coverage::Work | Coverage::Requests))
     }
 
@@ -67,6 +70,7 @@ impl Probed {
         self.starts.remove(&process);
         self.covered.remove(&process);
         self.ordered.remove(&process);
+        self.widened.remove(&process);
         self.leaks.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
@@ -153,6 +157,9 @@ impl Owner {
 
     /// Probes are in place. A process that was there before them may have work on the GPU: its next call will tell.
     fn on_covered(&mut self, process: Process, fresh: bool) {
+        if fresh {
+            self.probed.widened.remove(&process);
+        }
         let was = self.probed.covered.insert(process, fresh);
         let fresh = fresh || was == Some(true);
         self.probed.covered.insert(process, fresh);
@@ -206,6 +213,9 @@ impl Owner {
                 None => self.probed.ordered.remove(&process),
             };
             if before != coverage {
+                if before == Some(Coverage::Memory) && coverage.is_some() {
+                    self.probed.widened.insert(process);
+                }
                 launches.cover(process, gpu.unwrap_or(GpuId(0)), coverage);
                 if coverage.is_none() {
                     self.probed.covered.remove(&process);

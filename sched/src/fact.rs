@@ -229,18 +229,3 @@ pub enum Fact {
         outcome: Outcome,
     },
 }
-
-impl Fact {
-    /// Whether only probes can have seen it.
-    pub(crate) fn is_of_probes(&self) -> bool {
-        matches!(
-            self,
-            Fact::Copying { .. }
-                | Fact::Submitted { .. }
-                | Fact::Drained { .. }
-                | Fact::AtLaunch { .. }
-                | Fact::AtAllocation { .. }
-                | Fact::Heard
-        )
-    }
-}

@@ -18,7 +18,7 @@ use wire::labels;
 
 /// What gives a service its GPUs, for those who asked for them in another way.
 const GPU_HELP: &str = "in a swarm, GPUs come with the nodes' default runtime: \"default-runtime\": \"nvidia\" in their \
-                        daemon.json, and -e NVIDIA_VISIBLE_DEVICES=all here; see docs/cluster.md";
+                        daemon.json, and a container is shown the one it was placed on; see docs/cluster.md";
 /// Options that people give for the sake of GPUs, or that need the same way out.
 const FOR_GPUS: [&str; 6] = ["gpus", "device", "device-cgroup-rule", "runtime", "privileged", "pid"];
 

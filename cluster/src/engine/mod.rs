@@ -2,7 +2,7 @@
 
 pub(crate) mod swarm;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Which engine.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub(crate) struct View {
     pub(crate) leads: bool,
     /// Where the leader is, as the engine calls machines for people.
     pub(crate) leader: String,
+    /// Every node it knows; none while it does not answer.
+    pub(crate) known: Option<HashSet<String>>,
     /// Nodes it does not use, and why.
     pub(crate) unusable: HashMap<String, String>,
     /// Nodes it has lost, which may still run what they ran.

@@ -23,6 +23,10 @@ const REQUEST: &str = "leeway.request";
 const MOVED_US: &str = "leeway.moved.us";
 /// The nodes it left because it missed there.
 const LEFT: &str = "leeway.left";
+/// The GPU that its place was found on.
+const GPU: &str = "leeway.gpu";
+/// What NVIDIA's runtime reads: which GPUs a container sees.
+const SHOWN: &str = "NVIDIA_VISIBLE_DEVICES=";
 /// How a constraint begins that pins.
 const PIN: &str = "node.id==";
 /// What Docker answers where a name is taken, and where there is no such thing.
@@ -85,6 +89,7 @@ impl Swarm {
         let mut view = View::default();
         for node in nodes {
             let (id, name) = (node.id.clone().unwrap_or_default(), name_of(&node));
+            view.known.get_or_insert_default().insert(id.clone());
             let status = node.status.and_then(|status| status.state);
             let availability = node.spec.and_then(|spec| spec.availability);
             if node.manager_status.is_some_and(|manager| manager.leader == Some(true)) {
@@ -143,6 +148,7 @@ impl Swarm {
         on_service.insert(REQUEST.to_owned(), request.to_owned());
         label_container(&mut spec, KIND, kind);
         label_container(&mut spec, PLACEMENT, placed.placement.clone());
+        give_gpu(&mut spec, placed.gpu);
         match self.docker.create_service(spec, None).await {
             // Somebody asked twice at once.
             Err(Error::DockerResponseServerError { status_code: CONFLICT, .. }) => {
@@ -196,6 +202,7 @@ impl Swarm {
         let mut spec = service.spec.clone();
         pin(&mut spec, &placed.engine_id);
         label_container(&mut spec, PLACEMENT, placed.placement.clone());
+        give_gpu(&mut spec, placed.gpu);
         let labels = spec.labels.get_or_insert_default();
         labels.insert(MOVED_US.to_owned(), now_us.to_string());
         if let Some(left) = left {
@@ -275,6 +282,18 @@ fn pin(spec: &mut ServiceSpec, engine_id: &str) {
     constraints.push(format!("{PIN}{engine_id}"));
 }
 
+/// Shows a container the GPU that its place was found on, and no other, unless somebody chose one: a program takes the first it sees.
+fn give_gpu(spec: &mut ServiceSpec, gpu: u8) {
+    let container = spec.task_template.get_or_insert_default().container_spec.get_or_insert_default();
+    let given = container.labels.get_or_insert_default().insert(GPU.to_owned(), gpu.to_string());
+    let variables = container.env.get_or_insert_default();
+    let shown = variables.iter().find_map(|variable| variable.strip_prefix(SHOWN));
+    if shown.is_none_or(|shown| shown == "all" || Some(shown) == given.as_deref()) {
+        variables.retain(|variable| !variable.starts_with(SHOWN));
+        variables.push(format!("{SHOWN}{gpu}"));
+    }
+}
+
 fn label_container(spec: &mut ServiceSpec, name: &str, value: String) {
     let container = spec.task_template.get_or_insert_default().container_spec.get_or_insert_default();
     container.labels.get_or_insert_default().insert(name.to_owned(), value);
@@ -283,6 +302,28 @@ fn label_container(spec: &mut ServiceSpec, name: &str, value: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_sees_the_gpu_of_its_place_unless_somebody_chose_one() {
+        let shown = |spec: &ServiceSpec| {
+            let container = spec.task_template.clone().unwrap().container_spec.unwrap();
+            container.env.unwrap().join(" ")
+        };
+        let mut spec = ServiceSpec::default();
+        give_gpu(&mut spec, 3);
+        assert_eq!(shown(&spec), "NVIDIA_VISIBLE_DEVICES=3");
+        give_gpu(&mut spec, 0);
+        assert_eq!(shown(&spec), "NVIDIA_VISIBLE_DEVICES=0", "it moved");
+        for (chosen, then) in
+            [("all", "A=1 NVIDIA_VISIBLE_DEVICES=2"), ("1,5", "A=1 NVIDIA_VISIBLE_DEVICES=1,5")]
+        {
+            let mut spec = ServiceSpec::default();
+            let container = spec.task_template.get_or_insert_default().container_spec.get_or_insert_default();
+            container.env = Some(vec!["A=1".to_owned(), format!("{SHOWN}{chosen}")]);
+            give_gpu(&mut spec, 2);
+            assert_eq!(shown(&spec), then);
+        }
+    }
 
     #[test]
     fn a_service_is_pinned_to_one_node_at_a_time() {

@@ -101,8 +101,11 @@ async fn stop(connect: &Connect) -> Result<(), String> {
         ..ListContainersOptions::default()
     };
     let found = docker.list_containers(Some(options)).await.map_err(|error| error.to_string())?;
-    for id in found.into_iter().filter_map(|container| container.id) {
-        let killed = docker.kill_container(&id, None::<KillContainerOptions>).await;
+    // At once: one that takes long to die must not keep the others running.
+    let ids: Vec<String> = found.into_iter().filter_map(|container| container.id).collect();
+    let kill = |id| docker.kill_container(id, None::<KillContainerOptions>);
+    let killed = futures_util::future::join_all(ids.iter().map(|id| kill(id))).await;
+    for (id, killed) in ids.iter().zip(killed) {
         match killed {
             Ok(()) => {
                 eprintln!(

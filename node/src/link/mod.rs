@@ -37,13 +37,16 @@ pub async fn join(
     connect: &Connect,
 ) -> Result<String, String> {
     let folder = identity::folder(state_dir);
-    if let Some(known) = Identity::load(&folder).map_err(|error| error.to_string())?
-        && known.authority_digest() == invitation.token.authority
-    {
-        return Ok("this node is a member of the cluster already, and the token is not needed".to_owned());
-    }
+    let known = Identity::load(&folder).map_err(|error| error.to_string())?;
+    let is_member = known.is_some_and(|known| known.authority_digest() == invitation.token.authority);
     let engine_id = engine_id(connect).await;
-    let joined = client::join(invitation, name, &engine_id).await.map_err(|no| no.to_string())?;
+    // A member that was removed, or whose certificate has expired, is let in anew; any other has no use for the token.
+    let joined = match client::join(invitation, name, &engine_id).await {
+        Err(_) if is_member => {
+            return Ok("this node is a member of the cluster already, and the token is not needed".to_owned());
+        }
+        joined => joined.map_err(|no| no.to_string())?,
+    };
     let path = folder.display();
     joined.save(&folder).map_err(|error| format!("could not keep the certificate in {path}: {error}"))?;
     Ok(format!("this node has joined the cluster as {name}"))

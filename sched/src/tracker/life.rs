@@ -113,6 +113,7 @@ impl Tracker {
         if at < task.demand_at || (stands && at < task.free_since) {
             return;
         }
+        let id = self.end_if_over(at, id, events);
         self.unlist(id);
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.demand_at = at;
@@ -145,6 +146,18 @@ impl Tracker {
             Demand::AtLaunch => self.come_to_a_stand(at, id, Gate::Launches, events),
             Demand::AtAllocation(_) => self.come_to_a_stand(at, id, Gate::Allocations, events),
             Demand::Host | Demand::Unknown => {}
+        }
+    }
+
+    /// What a process does next tells that nothing came before it. The number of its task, which is new if the one before is over.
+    fn end_if_over(&mut self, at: Instant, id: TaskId, events: &mut Vec<Event>) -> TaskId {
+        let Some(task) = self.tasks.get(&id).copied() else { return id };
+        match task.demand {
+            Demand::Drained(since) if task.mode == Mode::Burst && since + self.burst_gap <= at => {
+                self.end(since, id, events);
+                self.usages.get(&(task.process, task.gpu)).map_or(id, |usage| usage.task)
+            }
+            _ => id,
         }
     }
 

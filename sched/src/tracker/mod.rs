@@ -19,7 +19,7 @@ pub use container::{Container, Latest};
 pub use event::{Event, Finished};
 
 use crate::fact::{ContainerId, Fact, GpuId, Process, Reading, RequestId, Terms};
-use crate::task::{Demand, Task, TaskId};
+use crate::task::{Demand, Mode, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -99,9 +99,8 @@ impl Tracker {
 
     /// Takes in one fact, true since `at`, and says what follows from it.
     pub fn learn(&mut self, at: Instant, fact: Fact) -> Vec<Event> {
-        if fact.is_of_probes() {
-            // They tell in order: nothing from before is still on its way.
-            self.heard = self.heard.map(|heard| heard.max(at));
+        if fact == Fact::Heard {
+            self.heard = self.heard.max(Some(at));
         }
         let mut events = self.advance(at);
         match fact {
@@ -148,9 +147,7 @@ impl Tracker {
                 self.on_swapped_out(at, (process, gpu), bytes, &mut events);
             }
             Fact::SwappedIn { process, gpu } => self.on_swapped_in(at, (process, gpu), &mut events),
-            Fact::Heard => {
-                self.heard.get_or_insert(at);
-            }
+            Fact::Heard => {}
             Fact::Gpu { gpu, reading } => {
                 let known = self.memory_on(gpu);
                 let seen = self.gpus.entry(gpu).or_default();
@@ -178,11 +175,14 @@ impl Tracker {
             self.drains.pop_first();
             self.end(over_at - self.burst_gap, task, &mut events);
         }
-        while let Some(&(due, id)) = self.dues.first() {
-            if due >= self.clock {
-                break;
-            }
-            self.dues.pop_first();
+        // Nor has a burst missed before it is known that it did not drain in time.
+        let known = |task: &Task| if task.mode == Mode::Burst { heard } else { self.clock };
+        let passed = self.dues.iter().take_while(|(due, _)| *due < self.clock);
+        let has_missed =
+            |(due, id): &&(Instant, TaskId)| self.tasks.get(id).is_none_or(|task| *due < known(task));
+        let missed: Vec<(Instant, TaskId)> = passed.filter(has_missed).copied().collect();
+        for (due, id) in missed {
+            self.dues.remove(&(due, id));
             if let Some(task) = self.tasks.get_mut(&id) {
                 task.missed = true;
                 self.changed.insert(task.gpu);
@@ -195,14 +195,18 @@ impl Tracker {
 
     /// When time alone will change something next.
     pub fn next_moment(&self) -> Option<Instant> {
-        let due = self.dues.first().map(|(due, _)| *due + Span::from_micros(1));
-        let drain = self.drains.first().map(|(over_at, _)| *over_at).filter(|over_at| *over_at > self.clock);
+        let dues = self.dues.iter().map(|(due, _)| *due + Span::from_micros(1));
+        let drains = self.drains.iter().map(|(over_at, _)| *over_at);
+        // What has come waits for word, not for time.
+        let to_come = |moment: &Instant| *moment > self.clock;
+        let (due, drain) = (dues.into_iter().find(to_come), drains.into_iter().find(to_come));
         due.into_iter().chain(drain).min()
     }
 
-    /// Whether a burst is over unless the probes saw more than they have told: `Fact::Heard` will tell.
+    /// Whether a burst is over, or has missed, unless the probes saw more than they have told: `Fact::Heard` will tell.
     pub fn awaits_word(&self) -> bool {
-        self.drains.first().is_some_and(|(over_at, _)| *over_at <= self.clock)
+        let drained = self.drains.first().is_some_and(|(over_at, _)| *over_at <= self.clock);
+        drained || self.dues.first().is_some_and(|(due, _)| *due < self.clock)
     }
 
     /// The latest moment any fact spoke of.

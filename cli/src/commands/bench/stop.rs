@@ -10,6 +10,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,9 +19,6 @@ use wire::journal::{FactLine, Line};
 
 /// How often each is asked for.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
-
-/// Before the programs, and before the agent, which has no part in the stop.
-const NICENESS: i32 = -15;
 
 /// When which process was seen to stand: its pid, and microseconds since boot.
 type Stops = Vec<(u32, u64)>;
@@ -37,8 +35,7 @@ impl Watcher {
         let end = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&end);
         let thread = std::thread::spawn(move || {
-            // A watcher that waits for a processor sees a stop late. Who is not root stays as it is.
-            let _ = rustix::process::setpriority_process(None, NICENESS);
+            come_first();
             let mut stops = Vec::new();
             while !ends.load(Ordering::Relaxed) {
                 stops.extend(pids.iter().filter(|pid| has_stopped(**pid)).map(|pid| (*pid, now_us())));
@@ -54,6 +51,13 @@ impl Watcher {
         self.end.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }
+}
+
+/// Puts this thread before all others: a watcher that waits for a processor sees a stop late. Who is not root stays as it is.
+fn come_first() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let _ = Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).output();
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 /// Whether a child has stopped since this was last asked.

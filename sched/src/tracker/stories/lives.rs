@@ -95,6 +95,20 @@ fn a_burst_is_not_over_before_everything_was_heard() {
 }
 
 #[test]
+fn a_burst_has_not_missed_before_everything_was_heard() {
+    let mut watch = with_a_gap(100);
+    watch.hears(0, Fact::Heard);
+    watch.hears(10, submits(1));
+    assert_eq!(watch.waits(112), "", "its drain may be on its way");
+    assert_eq!((watch.tracker.awaits_word(), watch.tracker.next_moment()), (true, None));
+    watch.hears(109, drains(1));
+    assert_eq!(watch.hears(130, Fact::Heard), "1 ends at 109ms, 1ms float");
+    watch.hears(200, submits(1));
+    assert_eq!(watch.waits(310), "");
+    assert_eq!(watch.hears(310, Fact::Heard), "2 misses at 300ms");
+}
+
+#[test]
 fn a_burst_that_is_done_in_time_misses_only_if_it_goes_on() {
     let mut watch = with_a_gap(100);
     watch.hears(10, submits(1));
