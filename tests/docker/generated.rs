@@ -11,7 +11,11 @@ fn completions_know_every_option_and_are_understood_by_their_shell() {
             assert!(script.contains(word), "{shell}: {word}");
         }
         if shell == "bash" {
-            output(Command::new("bash").args(["-n", "-c", &script]));
+            // In a file: it is longer than an argument may be.
+            let folder = folder();
+            let file = folder.path().join("leeway.bash");
+            std::fs::write(&file, &script).expect("a file");
+            output(Command::new("bash").arg("-n").arg(file));
         }
     }
 }
