@@ -1,4 +1,4 @@
-//! The process that is the device: one thread, one socket, one timer. It sleeps when nothing is due.
+//! The process that is the device: one thread, one socket, one timer. It sleeps when nothing is due and nobody has asked for a moment.
 
 use crate::costs::Settings;
 use crate::message::{REQUEST_WORDS_MAX, Request, to_bytes, to_words};
@@ -22,8 +22,13 @@ const EVENTS_MAX: usize = 64;
 const REQUESTS_AT_ONCE_MAX: usize = 64;
 /// Clients that may wait to be let in.
 const BACKLOG: i32 = 1_024;
+/// How long to look for more requests before sleeping. A real device is rung by a store; to wake a process costs the program that launches more than
+/// the launch itself, and only one whose launches come slowly enough for the device to sleep in between would pay for it.
+const AWAKE_NS: u64 = 20_000;
 /// A device is in hardware, and does not wait for a processor: where we may, we come before other processes.
 const NICENESS: i32 = -15;
+
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 const TIMER: u64 = 0;
 const LISTENER: u64 = 1;
@@ -95,13 +100,17 @@ impl Server {
         let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
         watch(&self.epoll, shutdown, SHUTDOWN)?;
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut awake_until_ns = 0;
         loop {
             self.arm()?;
             events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            let patience = (monotonic_ns() < awake_until_ns).then_some(&AT_ONCE);
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), patience) {
+                Ok(0) if patience.is_some() && self.armed_ns.is_none_or(|at| monotonic_ns() < at) => continue,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            awake_until_ns = monotonic_ns() + AWAKE_NS;
             self.world.advance(monotonic_ns());
             for event in &events {
                 match event.data.u64() {

@@ -84,7 +84,8 @@ impl Hold {
         let mut players: Vec<Player> =
             cgroups.iter().map(|cgroup| Player::start(&mut cgroup.inside(&work))).collect::<Result<_>>()?;
         wait_for("tasks", || tasks(&stage, |_| true) == Some(players.len()))?;
-        let watcher = stop::Watcher::start(&players);
+        // Of freezing the journal tells everything.
+        let watcher = tier.is_none().then(|| stop::Watcher::start(&players));
         let waiting = cgroups.len() - 1;
         // A shut gate is no stop yet: these stand.
         let stands = |line: &TaskLine| line.held;
@@ -96,13 +97,13 @@ impl Hold {
             // Now nobody stands, and everything can be put away.
             step()?;
         }
-        let (stops, journal) = (watcher.end(), stage.state().join("journal"));
-        let result = match tier {
-            Some(_) => from_journal(&journal, waiting)?,
-            None => stop::result(&journal, &stops)?,
-        };
         players.iter_mut().for_each(Player::tell_to_end);
         drop(players);
+        let journal = stage.state().join("journal");
+        let result = match watcher {
+            None => from_journal(&journal, waiting)?,
+            Some(watcher) => stop::result(&journal, &watcher.end())?,
+        };
         drop(stage);
         Ok((node, result))
     }

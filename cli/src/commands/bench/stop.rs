@@ -6,50 +6,51 @@
 use super::recording;
 use crate::stage::Player;
 use anyhow::Result;
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use wire::journal::{FactLine, Line};
-
-/// How often each is asked for.
-const LOOK_EVERY: Duration = Duration::from_micros(20);
 
 /// When which process was seen to stand: its pid, and microseconds since boot.
 type Stops = Vec<(u32, u64)>;
 
-/// Somebody who watches our children.
+/// Those who watch our children, one each. They sleep until the kernel has something to say: one who asked again and again would take the
+/// processor from the process that is about to stop.
 pub(super) struct Watcher {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Stops>,
+    threads: Vec<JoinHandle<Stops>>,
 }
 
 impl Watcher {
     pub(super) fn start(players: &[Player]) -> Self {
-        let pids: Vec<u32> = players.iter().map(Player::pid).collect();
-        let end = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&end);
-        let thread = std::thread::spawn(move || {
-            come_first();
-            let mut stops = Vec::new();
-            while !ends.load(Ordering::Relaxed) {
-                stops.extend(pids.iter().filter(|pid| has_stopped(**pid)).map(|pid| (*pid, now_us())));
-                std::thread::sleep(LOOK_EVERY);
-            }
-            stops
-        });
-        Self { end, thread }
+        let watch = |pid: u32| std::thread::spawn(move || watch(pid));
+        Self { threads: players.iter().map(Player::pid).map(watch).collect() }
     }
 
-    /// What was seen.
+    /// What was seen. Waits until the children have ended.
     pub(super) fn end(self) -> Stops {
-        self.end.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+        self.threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    }
+}
+
+fn watch(pid: u32) -> Stops {
+    come_first();
+    let mut stops = Vec::new();
+    let Some(child) = Pid::from_raw(pid.cast_signed()) else { return stops };
+    // The exit is left for whoever started it.
+    let stopped_or_ended = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::Pid(child), stopped_or_ended) {
+            Ok(Some(status)) if status.stopped() => {
+                stops.push((pid, now_us()));
+                let _ = waitid(WaitId::Pid(child), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+            }
+            Err(Errno::INTR) => {}
+            _ => return stops,
+        }
     }
 }
 
@@ -57,14 +58,6 @@ impl Watcher {
 fn come_first() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let _ = Command::new("chrt").args(["--fifo", "--pid", "1", &thread]).output();
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-}
-
-/// Whether a child has stopped since this was last asked.
-fn has_stopped(pid: u32) -> bool {
-    let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return false };
-    let asked = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
-    matches!(asked, Ok(Some(status)) if status.stopped())
 }
 
 fn now_us() -> u64 {

@@ -1,6 +1,7 @@
 //! Probes come and go: for the first calls of every process always, for the work of one process while somebody needs to know.
 //!
-//! A thread of its own does it, because taking probes out waits for every processor (0.1 s).
+//! A thread of its own puts them in. Taking them out waits for every processor (0.1 s), so others do that: where programs come and go
+//! all the time, the next one must not wait for the last one's.
 
 use super::kernel::{Link, Programs};
 use super::library::{self, Identity};
@@ -10,14 +11,35 @@ use crate::facts::{Teller, Told};
 use sched::Process;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Probes that nobody needs any more stay for this long: whoever shares a GPU on and off would wait for them again and again.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How often to look for the driver's library while there is none.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// How many probes are taken out at once: each only waits.
+const TAKERS_OUT: usize = 4;
+
+/// Threads that take out what they are sent.
+fn takers_out() -> std::io::Result<Sender<Link>> {
+    let (out, links) = channel::<Link>();
+    let links = Arc::new(Mutex::new(links));
+    for _ in 0..TAKERS_OUT {
+        let links = Arc::clone(&links);
+        // The next is taken from the queue by one at a time, and dropped by all at once.
+        let next = move || links.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let take = move || {
+            while let Ok(link) = next() {
+                drop(link);
+            }
+        };
+        std::thread::Builder::new().name("probes-out".to_owned()).spawn(take)?;
+    }
+    Ok(out)
+}
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +62,8 @@ pub(super) struct Attacher {
     starts: HashMap<Identity, Link>,
     links: HashMap<Process, (Set, Link)>,
     leaving: HashMap<Process, Instant>,
+    /// Links that nobody needs any more.
+    out: Sender<Link>,
 }
 
 impl Attacher {
@@ -48,8 +72,8 @@ impl Attacher {
         shared: Arc<Shared>,
         teller: Teller,
         driver: Option<PathBuf>,
-    ) -> Self {
-        Self {
+    ) -> std::io::Result<Self> {
+        Ok(Self {
             programs,
             shared,
             teller,
@@ -58,7 +82,8 @@ impl Attacher {
             starts: HashMap::new(),
             links: HashMap::new(),
             leaving: HashMap::new(),
-        }
+            out: takers_out()?,
+        })
     }
 
     /// Probes the first calls into the host's library. Why not, if not.
@@ -114,7 +139,8 @@ impl Attacher {
         match self.attach(process, set) {
             Ok(link) => {
                 // The old ones go after the new ones are there: whoever is held stays held.
-                self.links.insert(process, (set, link));
+                let before = self.links.insert(process, (set, link));
+                self.take_out(before);
                 let fresh = self.shared.cover(process, set == Set::Work);
                 self.teller.tell(Told::Probes(Seen::Covered(process, fresh)));
             }
@@ -137,8 +163,14 @@ impl Attacher {
     fn leave(&mut self, process: Process) {
         self.leaving.remove(&process);
         self.shared.uncover(process);
-        // Dropped here: it takes a while.
-        self.links.remove(&process);
+        let link = self.links.remove(&process);
+        self.take_out(link);
+    }
+
+    fn take_out(&self, link: Option<(Set, Link)>) {
+        if let Some((_, link)) = link {
+            let _ = self.out.send(link);
+        }
     }
 
     fn probe_starts(&mut self, path: &Path) -> Result<(), String> {

@@ -130,7 +130,8 @@ impl Launches {
             beat_ns: AtomicU64::new(ns_now()),
             asked: AtomicBool::new(false),
         });
-        let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver);
+        let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver)
+            .map_err(|error| error.to_string())?;
         attacher.probe_the_host()?;
         let (orders, received) = channel();
         let threads = || std::thread::Builder::new();
