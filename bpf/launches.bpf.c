@@ -181,7 +181,7 @@ static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 
 {
 	struct standing standing = {.since = now, .why = kind, .thread = (__u32)bpf_get_current_pid_tgid()};
 	bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY);
-	if (kind != SAW_STAND_ALLOCATION)
+	if (kind == SAW_STAND || kind == SAW_STAND_BOUND)
 		span->stands = now;
 	if (bpf_send_signal(SIGSTOP)) {
 		bpf_map_delete_elem(&STANDING, &pid);
@@ -355,6 +355,14 @@ static __always_inline void on_free(struct span *span, __u64 address, __u32 pid,
 	tell(now, pid, SAW_MEMORY, span->memory);
 }
 
+static __always_inline void on_context(struct span *span, struct orders *orders, __u32 pid, __u64 now)
+{
+	__u32 zero = 0;
+	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
+	if (control && now < control->lease && (orders->flags & SHUT_CONTEXT))
+		stop(span, pid, now, SAW_STAND_CONTEXT, 0);
+}
+
 SEC("uprobe")
 int on_entry(struct pt_regs *regs)
 {
@@ -371,6 +379,10 @@ int on_entry(struct pt_regs *regs)
 	span = bpf_map_lookup_elem(&SPANS, &pid);
 	if (!orders || !span)
 		return 0;
+	if (operation == OP_CONTEXT) {
+		on_context(span, orders, pid, now);
+		return 0;
+	}
 	if (operation == OP_ALLOCATE) {
 		__u32 place = (cookie >> 8) & 0xff;
 		__u64 bytes = place == AT_PITCHED ? argument(regs, 3) * argument(regs, 4) : argument(regs, place);

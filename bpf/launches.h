@@ -6,7 +6,7 @@
 /* What a probed function does. The low byte of a probe's cookie. */
 enum operation {
 	OP_INIT = 1,          /* entry: the process's first call into the driver */
-	OP_CONTEXT = 2,       /* return: from here on it can launch */
+	OP_CONTEXT = 2,       /* entry: it makes a context; return: from here on it can launch */
 	OP_LAUNCH = 3,        /* entry: work that the gate stops */
 	OP_COPY = 4,          /* entry: work that the gate lets through */
 	OP_COPY_AND_WAIT = 5, /* entry: the same; return: it is done */
@@ -45,6 +45,7 @@ struct orders {
 #define YIELDS 8
 #define BOUNDED 16         /* its time in flight counts against its GPU's bound */
 #define TELL_COPIES 32     /* its requests are tasks, and a task begins with its input */
+#define SHUT_CONTEXT 64    /* stop it before its first context: contexts are made in turn */
 
 /* What the agent orders for one GPU. */
 struct gpu_orders {
@@ -123,6 +124,7 @@ enum kind {
 	SAW_STAND_BOUND = 8, /* stopped until value: too much is in flight */
 	SAW_LEAK = 9,      /* it was stopped and came again, though nobody let it go */
 	SAW_MEMORY = 10,   /* value: bytes it has now */
+	SAW_STAND_CONTEXT = 11, /* stopped before its first context */
 };
 
 #endif

@@ -77,6 +77,8 @@ impl Action {
 pub enum Reason {
     /// Another task is due sooner.
     DueSooner(TaskId),
+    /// Another task's work is on the GPU, and this one can afford to let it finish.
+    StillRuns(TaskId),
     /// Another task has a deadline, this one has none or has missed it.
     HasADeadline(TaskId),
     /// Another task has so little slack left that this one must not cost it any.
@@ -133,6 +135,7 @@ impl Reason {
         // Writing to a string cannot fail.
         let _ = match *self {
             Reason::DueSooner(of) => write!(words, "{} is due sooner", name(of)),
+            Reason::StillRuns(of) => write!(words, "{} has work on the GPU that is soon done", name(of)),
             Reason::HasADeadline(of) => write!(words, "{} has a deadline to make", name(of)),
             Reason::SlackIsThin(of, slack) => write!(words, "{} has only {slack} to spare", name(of)),
             Reason::CannotMakeIt(of) => {

@@ -6,7 +6,7 @@
 use crate::action::Reason;
 use crate::fact::GpuId;
 use crate::scheduler::Scheduler;
-use crate::task::{Gate, Grip, Task};
+use crate::task::{Demand, Gate, Grip, Task};
 use crate::time::{Instant, Span};
 use alloc::format;
 use alloc::string::String;
@@ -79,12 +79,17 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let contenders = || ours.iter().filter(|task| task.contends(now, linger) && !for_memory(task));
     let mut held_contenders = contenders().filter(waits);
     if let Some(held) = held_contenders.next()
-        && !contenders().any(|task| !task.is_gripped())
+        && !contenders().any(|task| !task.is_gripped() || is_in_flight(task))
         && !fifo_waits_for_a_reading(held)
     {
         return Some(format!("task {} needs GPU {}, and nobody else does", held.id.0, gpu.0));
     }
     None
+}
+
+/// Its gate is shut, but its work is on the GPU.
+fn is_in_flight(task: &Task) -> bool {
+    task.demand == Demand::Busy && task.stopped_since.is_none()
 }
 
 /// Under `fifo` a task waits for whoever came first until that one's memory is back to zero, even

@@ -17,6 +17,7 @@ const CONFIG: &str = "";
 mod errors;
 mod stand;
 
+mod contexts;
 mod times;
 
 mod requests;

@@ -1,10 +1,10 @@
 //! The task due first runs; the others wait.
 //!
 //! Only tasks that need the GPU now count as ahead of anybody, so a task that prepares its input
-//! never keeps the GPU idle. A later arrival that is due sooner takes over at the next launch. Tasks
-//! that have no deadline, or have missed it, run in what is left over.
+//! never keeps the GPU idle. A later arrival that is due sooner takes over at the next launch, and once
+//! what is in flight is done. Tasks that have no deadline, or have missed it, run in what is left over.
 
-use super::{Candidate, Judgement, Policy, Scene, turns};
+use super::{Candidate, Judgement, Policy, Scene, in_flight, turns};
 use crate::action::Reason;
 use crate::scheduler::Settings;
 use crate::time::Instant;
@@ -26,7 +26,10 @@ impl Policy for EarliestDeadline {
         };
         let someone_contends = scene.someone_contends;
         match due_first(someone_contends) {
-            Some(first) => hold_behind(scene, first, &mut judgement),
+            Some(first) => {
+                hold_behind(scene, first, &mut judgement);
+                in_flight::let_finish(scene, first, &mut judgement);
+            }
             None => {
                 let left_over: Vec<&Candidate<'_>> =
                     scene.candidates.iter().filter(|candidate| candidate.due.is_none()).collect();
@@ -47,7 +50,7 @@ impl Policy for EarliestDeadline {
 }
 
 /// Holds everybody who comes after `first`. A task due sooner that does not need the GPU yet keeps
-/// its gate open: it goes ahead the moment it launches, without asking.
+/// its gate open, unless it can let others finish: it goes ahead the moment it launches, without asking.
 fn hold_behind(scene: &Scene<'_>, first: (Instant, crate::task::TaskId), judgement: &mut Judgement) {
     for candidate in scene.candidates.iter().filter(|candidate| scene.may_hold(candidate)) {
         match candidate.due {

@@ -10,9 +10,9 @@
 //! saves the largest number of the others (the rule of Moore and Hodgson). Of those that stay, the
 //! slack is what their deadlines leave after the upper forecast of all work due no later. While the
 //! least slack exceeds a margin, the tasks without a deadline to make take turns beside the first;
-//! else they wait.
+//! else they wait. The first itself lets finish what is in flight, if it can.
 
-use super::{Candidate, Judgement, Policy, Scene, slack, turns};
+use super::{Candidate, Judgement, Policy, Scene, in_flight, slack, turns};
 use crate::action::Reason;
 use crate::scheduler::Settings;
 use crate::task::TaskId;
@@ -47,6 +47,7 @@ impl Policy for LeastSlack {
         match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
             Some((due, first)) => {
                 hold_later_dues(scene, (*due, first.task.id), &yielding, &mut judgement);
+                in_flight::let_finish(scene, (*due, first.task.id), &mut judgement);
                 hold_the_rest(scene, first.task.id, &by_due, &rest, &yielding, &mut judgement);
             }
             None => turns::take_turns(scene, &rest, &mut judgement),

@@ -7,6 +7,7 @@
 
 mod earliest_deadline;
 mod fifo;
+mod in_flight;
 mod least_slack;
 pub mod memory;
 mod none;

@@ -414,3 +414,31 @@ fn tasks_without_a_deadline_yield_to_those_whose_slack_is_thin() {
     assert_eq!(roles("fifo", 30), (Role::Plain, Role::Plain));
     assert_eq!(roles("least-slack", 0), (Role::Yields, Role::Yields), "nobody is urgent");
 }
+
+/// Task 2 is due sooner, and came to its gate when task 1 had launched.
+fn came_late() -> Desk {
+    let mut desk = Desk::new("least-slack");
+    for (number, deadline_ms) in [(1, 60_000), (2, 8_000)] {
+        desk.hears(0, on_terms(number, terms(Mode::Process, deadline_ms)));
+        desk.hears(0, arrives(number, number));
+    }
+    desk.hears(1, submits(1));
+    desk.hears(2, stands(2));
+    assert!(desk.decides(2).contains("hold 1 at launches: 2 is due sooner"));
+    assert_eq!(desk.task(2).reason, Some(crate::action::Reason::StillRuns(desk.task(1).id)));
+    desk
+}
+
+#[test]
+fn the_next_has_the_gpu_once_what_is_in_flight_has_drained() {
+    let mut desk = came_late();
+    desk.hears(900, drains(1));
+    assert!(desk.decides(900).contains("release 2: nobody is ahead of it"));
+}
+
+#[test]
+fn a_first_run_lets_others_finish_for_a_quarter_of_its_deadline() {
+    let mut desk = came_late();
+    assert_eq!(desk.decides(1_999), "");
+    assert!(desk.decides(2_000).contains("release 2: nobody is ahead of it"));
+}

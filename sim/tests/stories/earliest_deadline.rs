@@ -25,7 +25,8 @@ fn a_task_that_prepares_its_input_keeps_nobody_waiting() {
         "0ms  soon   host 100ms  work 50ms  due 300ms
          0ms  later  work 80ms  due 900ms",
         &expect![[r#"
-            0s       soon arrives; later arrives
+            0s       soon arrives; later arrives; hold soon, later has work on the GPU that is soon done
+            75ms     release soon
             80ms     later done, 820ms float
             150ms    soon done, 150ms float
         "#]],
@@ -43,6 +44,17 @@ fn input_is_copied_while_another_task_computes() {
             70ms     first done, 130ms float; release second
             120ms    second done, 180ms float
         "#]],
+    );
+}
+
+#[test]
+fn who_can_wait_lets_finish_what_is_on_the_gpu() {
+    check(
+        "earliest-deadline",
+        " 0ms  early  work 400ms  kernel 400ms  due 9s
+         10ms  next   work 100ms  kernel 100ms  due 2s
+         20ms  tight  work 100ms  kernel 100ms  due 200ms",
+        &expect![[r#""#]],
     );
 }
 

@@ -6,10 +6,11 @@
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_LAUNCHES, Span, TELL_COPIES, URGENT,
-    YIELDS, kind,
+    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span,
+    TELL_COPIES, URGENT, YIELDS, kind,
 };
 use super::roll::Roll;
+use super::turnstile::Turnstile;
 use super::{Work, ns_now};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -31,6 +32,8 @@ const GPUS_MAX: u16 = 64;
 enum Stand {
     Launch,
     Allocation,
+    /// Before its first context, until its turn comes.
+    Context,
     /// Too much is in flight, until then. Whether it counts as held until it goes on.
     Bound(u64, bool),
 }
@@ -56,15 +59,23 @@ pub(super) struct Gates {
     /// What is to be told of what was done here, and since when it is true.
     pub(super) outbox: Vec<(u64, Process, Work)>,
     bound_ns: u64,
+    contexts: Turnstile,
 }
 
 impl Gates {
     pub(super) fn new(tables: Tables, roll: Roll, bound_ns: u64) -> Self {
-        Self { tables, roll, tracked: HashMap::new(), outbox: Vec::new(), bound_ns }
+        Self {
+            tables,
+            roll,
+            tracked: HashMap::new(),
+            outbox: Vec::new(),
+            bound_ns,
+            contexts: Turnstile::default(),
+        }
     }
 
-    /// A process that will be probed. False if it is gone.
-    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId, requests: bool) -> bool {
+    /// A process that will be probed; whether it has no context yet. False if it is gone.
+    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId, requests: bool, starts: bool) -> bool {
         let tell_copies = if requests { TELL_COPIES } else { 0 };
         if let Some(known) = self.known(process) {
             known.orders.gpu = u32::from(gpu.0 % GPUS_MAX);
@@ -76,7 +87,8 @@ impl Gates {
         if !crate::facts::process::is_still(process) {
             return false;
         }
-        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags: tell_copies, urgent_bit: 0 };
+        let flags = tell_copies | if starts { SHUT_CONTEXT } else { 0 };
+        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags, urgent_bit: 0 };
         let tracked =
             Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false, warned_of: 0 };
         self.tracked.insert(process.pid, tracked);
@@ -168,8 +180,8 @@ impl Gates {
         let stands = known.stands;
         self.write(process.pid)?;
         match stands {
-            // The bound lets it go by itself, within milliseconds.
-            Some(Stand::Bound(..)) => Ok(()),
+            // These go on by themselves.
+            Some(Stand::Bound(..) | Stand::Context) => Ok(()),
             Some(Stand::Launch) if news.is_some() => {
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
@@ -182,9 +194,10 @@ impl Gates {
     /// Lets the process run, whatever else is on the GPU.
     pub(super) fn let_go(&mut self, process: Process) {
         let Some(known) = self.known(process) else { return };
-        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | YIELDS);
+        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | SHUT_CONTEXT | YIELDS);
         let _ = self.write(process.pid);
         let _ = self.resume(process.pid);
+        self.contexts.is_through(process.pid);
     }
 
     /// What a process is to others on its GPU, and whether time in flight is bounded there.
@@ -240,6 +253,11 @@ impl Gates {
                 known.stands = Some(Stand::Allocation);
                 Work::AtAllocation(event.value)
             }
+            kind::STAND_CONTEXT => {
+                known.stands = Some(Stand::Context);
+                self.contexts.comes(event.pid);
+                return None;
+            }
             kind::STAND_BOUND => {
                 known.stands = Some(Stand::Bound(event.value, false));
                 return None;
@@ -249,6 +267,29 @@ impl Gates {
             _ => return None,
         };
         Some((process, work))
+    }
+
+    /// A process has its first context.
+    pub(super) fn has_context(&mut self, pid: u32) {
+        self.contexts.is_through(pid);
+        if let Some(known) = self.tracked.get_mut(&pid).filter(|known| known.orders.flags & SHUT_CONTEXT != 0)
+        {
+            known.orders.flags &= !SHUT_CONTEXT;
+            let _ = self.write(pid);
+        }
+    }
+
+    /// Lets those go on whose turn it is to make a context.
+    pub(super) fn let_in(&mut self, now_ns: u64) {
+        while let Some(pid) = self.contexts.next(now_ns) {
+            let Some(known) = self.tracked.get_mut(&pid) else { continue };
+            known.orders.flags &= !SHUT_CONTEXT;
+            let stands = known.stands == Some(Stand::Context);
+            let _ = self.write(pid);
+            if stands {
+                let _ = self.resume(pid);
+            }
+        }
     }
 
     /// When the bound next lets somebody go.
@@ -310,7 +351,8 @@ impl Gates {
             .collect();
         for (pid, since, why) in listed {
             let told = self.tracked.get(&pid).is_some_and(|known| known.stands.is_some());
-            if let_all_go {
+            // One that was stopped as its probes were taken out is nobody's to let go but ours.
+            if let_all_go || !self.tracked.contains_key(&pid) {
                 let _ = self.resume(pid);
             } else if !told {
                 let event = Event { at: since, pid, kind: why, value: since };

@@ -35,6 +35,7 @@ pub(super) const URGENT: u32 = 4;
 pub(super) const YIELDS: u32 = 8;
 pub(super) const BOUNDED: u32 = 16;
 pub(super) const TELL_COPIES: u32 = 32;
+pub(super) const SHUT_CONTEXT: u32 = 64;
 
 /// What is ordered for one process.
 #[repr(C)]
@@ -168,6 +169,7 @@ pub(super) mod kind {
     pub(crate) const STAND_BOUND: u32 = 8;
     pub(crate) const LEAK: u32 = 9;
     pub(crate) const MEMORY: u32 = 10;
+    pub(crate) const STAND_CONTEXT: u32 = 11;
 }
 
 // SAFETY: each is `repr(C)`, made of integers only and without padding (the test below adds up the sizes), so any bytes are a value

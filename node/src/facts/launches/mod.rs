@@ -4,7 +4,8 @@
 //! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
 //!
 //! In reading order: `symbols` (which functions), `library` (of which file), `layout` and `kernel` (the programs and tables),
-//! `attach` (probes come and go), `roll` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears from the kernel.
+//! `attach` (probes come and go), `roll`, `turnstile` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears
+//! from the kernel.
 
 mod attach;
 mod gates;
@@ -13,6 +14,7 @@ mod layout;
 mod library;
 mod roll;
 mod symbols;
+mod turnstile;
 
 use super::exits::Exits;
 use super::{Home, News, Teller, Told, process};
@@ -159,7 +161,8 @@ impl Launches {
             Coverage::Work | Coverage::Requests => symbols::Set::Work,
         });
         let requests = coverage == Some(Coverage::Requests);
-        if set.is_none() || self.shared.gates().enlist(process, gpu, requests) {
+        let starts = self.shared.starts().get(&process.pid) == Some(&false);
+        if set.is_none() || self.shared.gates().enlist(process, gpu, requests, starts) {
             let _ = self.orders.send(Order::Cover(process, set));
         }
     }
@@ -301,6 +304,7 @@ impl Listener {
             }
             let mut gates = self.shared.gates();
             gates.let_the_bounded_go(now);
+            gates.let_in(now);
             let (told, next) = (std::mem::take(&mut gates.outbox), gates.next_ns());
             drop(gates);
             for (at, process, work) in told {
@@ -316,6 +320,7 @@ impl Listener {
         match event.kind {
             kind::INIT => self.meet(at, event.pid),
             kind::CONTEXT => {
+                self.shared.gates().has_context(event.pid);
                 // A process whose start was not seen has launched, for all we know.
                 let first = self
                     .shared

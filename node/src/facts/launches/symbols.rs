@@ -141,7 +141,7 @@ impl Symbols {
 
     /// Where to probe on the way in.
     pub(super) fn entries(&self, set: Set) -> Points {
-        self.points(|operation| set.has(operation) && operation != op::CONTEXT)
+        self.points(|operation| set.has(operation))
     }
 
     /// Where to probe on the way out.
