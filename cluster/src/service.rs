@@ -5,7 +5,7 @@ use crate::certificates::{NoCertificate, same_secret};
 use crate::clock;
 use crate::door::Peer;
 use crate::master::Master;
-use crate::store::NoRecord;
+use crate::store::{NoRecord, Store};
 use futures_util::{Stream, StreamExt, stream};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
-use wire::kept::KeptNode;
+use wire::kept::{Kept, KeptNode};
 use wire::link::{
     ATTACH, FromMaster, FromNode, Hello, JOIN, JoinAnswer, JoinRequest, MESSAGE_BYTES_MAX, RENEW, Reports,
     Said,
@@ -70,16 +70,13 @@ fn grpc_unary() -> tonic::server::Grpc<ProstCodec<JoinAnswer, JoinRequest>> {
 
 /// A node with a token becomes a node with a certificate.
 async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<JoinAnswer, Status> {
+    // As last read, so that whoever guesses costs the engine nothing. A new token is good within a second.
+    check_secret(&master.kept(), &asked)?;
     // Read anew: a token that was rotated a moment ago lets nobody in.
     let Ok(kept) = master.store.read().await else {
         return Err(Status::unavailable("the cluster's record cannot be read now"));
     };
-    if !same_secret(&kept.secret, &asked.secret) {
-        return Err(Status::permission_denied(format!(
-            "its token is not the cluster's: {} shows the one that is",
-            "`leeway cluster token`"
-        )));
-    }
+    check_secret(&kept, &asked)?;
     if clock::wall_now_us() >= kept.secret_until_us {
         return Err(Status::permission_denied(
             "its token has expired: `leeway cluster token --rotate` makes a new one",
@@ -95,6 +92,13 @@ async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<Join
             return Err(format!("node {name} has joined before, with another key: {how}"));
         }
         kept.nodes.insert(name.clone(), node.clone());
+        if Store::is_full(kept) {
+            return Err(format!(
+                "the cluster's record is full, with {} nodes: {} makes room",
+                kept.nodes.len() - 1,
+                "`leeway cluster remove` of those that are gone"
+            ));
+        }
         Ok(())
     });
     match entered.await {
@@ -107,6 +111,12 @@ async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<Join
     }
     eprintln!("notice: node {} has joined from {}", asked.name, peer.address);
     Ok(JoinAnswer { certificate, authority: master.authority.certificate.clone(), masters: master.masters() })
+}
+
+fn check_secret(kept: &Kept, asked: &JoinRequest) -> Result<(), Status> {
+    let shows = "`leeway cluster token` shows the one that is";
+    let refusal = || Status::permission_denied(format!("its token is not the cluster's: {shows}"));
+    same_secret(&kept.secret, &asked.secret).then_some(()).ok_or_else(refusal)
 }
 
 /// A node's certificate is made anew, for the key it has.
