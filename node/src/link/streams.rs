@@ -11,7 +11,7 @@ use futures_util::stream;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_rustls::rustls::ClientConfig;
@@ -110,7 +110,7 @@ async fn keep_all(
             _ = renew.tick() => if let Some(newer) = renewed(&identity, &folder, &member).await {
                 if let Ok(tls) = member_tls(&newer) {
                     member.tls = tls;
-                    // Streams that are open stay; the next ones show the new certificate.
+                    // All of them begin anew, and show the new certificate.
                     streams.drain().for_each(|(_, kept)| kept.abort());
                 }
                 identity = newer;
@@ -121,7 +121,7 @@ async fn keep_all(
 
 /// A newer certificate, if the one there is old and a master gives one.
 async fn renewed(identity: &Identity, folder: &std::path::Path, member: &Member) -> Option<Identity> {
-    let request = identity.renewal(folder)?;
+    let request = identity.renewal(SystemTime::now())?;
     for address in &identity.masters {
         let Ok(mut connection) = Connection::open(address, Arc::clone(&member.tls)).await else { continue };
         match connection.renew(request.clone()).await {
