@@ -142,8 +142,13 @@ fn member(master: &Master, peer: &Peer) -> Result<(String, String), Status> {
         return Err(Status::unauthenticated("it has no certificate"));
     };
     let Some(engine_id) = master.may_report(identity) else {
+        // The one refusal with this code: the node goes by it. Who may have an old record does not say so.
         let name = &identity.name;
-        return Err(Status::permission_denied(format!("node {name} was removed from the cluster")));
+        return Err(if master.is_led() {
+            Status::not_found(format!("node {name} was removed from the cluster"))
+        } else {
+            Status::unavailable(format!("node {name} is not known here, where swarm has no leader"))
+        });
     };
     Ok((identity.name.clone(), engine_id))
 }
@@ -160,12 +165,14 @@ async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>
         return Err(Status::permission_denied(format!("node {name} reported in the name of '{claimed}'")));
     }
     let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
-    let _ = sender.try_send(master.welcome().into());
+    let welcome = master.welcome();
     let session = {
         let mut book = master.book();
         // Looked at again: it may have been removed while it thought about its first words.
         member(&master, &peer)?;
-        book.attach(&engine_id, &hello, sender)
+        let session = book.attach(&engine_id, &hello, sender);
+        book.welcome(session, &welcome);
+        session
     };
     tokio::spawn(listen(Arc::clone(&master), peer, hello, session, said));
     let told = stream::unfold(receiver, |mut receiver| async {
@@ -225,6 +232,7 @@ fn take(master: &Master, session: Session, said: Said) -> Result<(), String> {
             master.book().report(session, &records).map_err(|wrong| wrong.to_string())?;
         }
         Said::Known(known) => master.book().learn(session, known.containers),
+        Said::Stopped(stopped) => master.book().learn_stopped(session, stopped),
         Said::Answer(answer) => master.book().answered(session.node, answer.offer, Some(answer)),
     }
     Ok(())

@@ -60,6 +60,11 @@ impl Hall {
         self.master = None;
     }
 
+    /// Stops it as its service manager would.
+    pub(crate) fn stop_master(&mut self) {
+        self.master.take().expect("a master").stop();
+    }
+
     pub(crate) fn start_master(&mut self) {
         let mut command = leeway();
         command.args(["master", "--engine", "none", "--listen", &self.address, "--advertise", &self.address]);

@@ -1,6 +1,7 @@
 //! The cluster with real parts: TLS, gRPC, masters and agents as processes. Those with Docker's swarm are in `tests/swarm`.
 
 mod hall;
+mod leaving;
 #[path = "../agent/running.rs"]
 mod running;
 mod security;
