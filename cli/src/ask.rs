@@ -10,24 +10,34 @@ use wire::duration;
 #[derive(clap::Args, Debug, Clone)]
 pub struct Socket {
     /// The agent's socket
-    #[arg(id = "socket", long = "socket", value_name = "FILE", env = "LEEWAY_SOCKET", default_value = wire::agent::SOCKET)]
+    #[arg(id = "socket", long = "socket", value_name = "FILE", env = SOCKET, default_value = wire::agent::SOCKET)]
     pub path: PathBuf,
 }
 
 /// The agent, or the master: both have news, and tell what changes.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Whom {
-    #[command(flatten)]
-    socket: Socket,
-    /// Ask the master instead of the agent, at its own socket: of the whole cluster
+    /// The socket to ask; the agent's, or with --master the master's, if not given
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// Ask the master instead of the agent: of the whole cluster
     #[arg(long)]
     master: bool,
+}
+
+/// Where another socket of the agent's is named.
+const SOCKET: &str = "LEEWAY_SOCKET";
+
+/// The agent's socket where no option names one.
+fn usual_socket() -> PathBuf {
+    std::env::var_os(SOCKET).map_or_else(|| PathBuf::from(wire::agent::SOCKET), PathBuf::from)
 }
 
 impl Whom {
     /// Where to ask.
     pub(crate) fn path(&self) -> PathBuf {
-        if self.master { master::usual_socket() } else { self.socket.path.clone() }
+        let usual = || if self.master { master::usual_socket() } else { usual_socket() };
+        self.socket.clone().unwrap_or_else(usual)
     }
 
     /// Why there is no answer, and what to try.
@@ -87,6 +97,14 @@ pub(crate) fn since(text: &str) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_that_is_named_is_asked_whoever_answers_there() {
+        for master in [false, true] {
+            let named = Whom { socket: Some("/tmp/named".into()), master };
+            assert_eq!(named.path(), PathBuf::from("/tmp/named"));
+        }
+    }
 
     #[test]
     fn since_is_how_long_ago_or_a_time() {

@@ -1,13 +1,17 @@
 //! Who reports, what they said last, and what they are asked: the master's soft state, rebuilt from the agents.
 
+mod kinds;
+
 use crate::clock;
+use crate::engine::View;
+use kinds::Kinds;
 use sched::node::{Float, Report, State};
 use sched::placement::{Key, NodeList, Reason, Settings, Standing, Strategy};
 use sched::time::{Instant, Span};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use tokio::sync::{mpsc, oneshot};
 use wire::cluster::NodeRank;
-use wire::link::{Answer, FromMaster, Hello, KnownContainer, Told};
+use wire::link::{Answer, Farewell, FromMaster, Hello, KnownContainer, Stopped, Told, Welcome, Withdrawn};
 use wire::report::{NoReport, Record};
 
 /// Why nothing is placed on a node that joined the cluster before it joined the swarm, or left the swarm since.
@@ -17,9 +21,7 @@ const UNKNOWN: &str = "swarm does not know it: it must be in the swarm, and then
 pub(crate) const TOLD_QUEUED_MAX: usize = 64;
 /// A node that was silent for this long is forgotten. Until then `place` can say why it is not chosen.
 const FORGOTTEN_AFTER: Span = Span::from_secs(600);
-/// How many kinds of containers are remembered.
-const KINDS_MAX: usize = 100_000;
-/// How many containers of one node are remembered.
+/// How many containers of one node are remembered; beyond that, those that the engine does not run there are forgotten.
 const CONTAINERS_MAX: usize = 10_000;
 
 /// Everything agents told.
@@ -28,7 +30,7 @@ pub(crate) struct Book {
     members: BTreeMap<u32, Member>,
     by_name: HashMap<String, u32>,
     /// How long a task takes, by what runs.
-    kinds: HashMap<String, i64>,
+    kinds: Kinds,
     /// Who was asked, and who waits for the answer.
     offers: HashMap<u64, (u32, oneshot::Sender<Answer>)>,
     numbered: u64,
@@ -36,10 +38,10 @@ pub(crate) struct Book {
     next: u32,
     /// The services that the engine runs on its nodes, by what it calls those.
     placed: HashMap<String, Vec<String>>,
-    /// Nodes that the engine does not use, by what it calls them, and why.
-    unusable: HashMap<String, String>,
-    /// Every node that the engine knows, where there is one and it answers.
-    known: Option<HashSet<String>>,
+    /// The engine's view of its nodes.
+    view: View,
+    /// Since when it has lost which, by what it calls them.
+    lost: HashMap<String, Instant>,
 }
 
 /// One node.
@@ -52,6 +54,8 @@ pub(crate) struct Member {
     pub(crate) heard: Instant,
     /// What is known of its containers, by service.
     pub(crate) containers: HashMap<String, KnownContainer>,
+    /// What it stopped while it was cut off.
+    pub(crate) stopped: Stopped,
 }
 
 /// One GPU of it.
@@ -67,6 +71,8 @@ struct Seen {
 struct Link {
     session: u64,
     sender: mpsc::Sender<FromMaster>,
+    /// What it was told last of masters and of itself.
+    welcome: Option<Welcome>,
 }
 
 /// A stream that was opened: who it belongs to.
@@ -82,13 +88,13 @@ impl Book {
             list: NodeList::new(Settings::default()),
             members: BTreeMap::new(),
             by_name: HashMap::new(),
-            kinds: HashMap::new(),
+            kinds: Kinds::default(),
             offers: HashMap::new(),
             numbered: 0,
             next: 0,
             placed: HashMap::new(),
-            unusable: HashMap::new(),
-            known: None,
+            view: View::default(),
+            lost: HashMap::new(),
         }
     }
 
@@ -110,12 +116,14 @@ impl Book {
             link: None,
             heard: clock::now(),
             containers: HashMap::new(),
+            stopped: Stopped::default(),
         });
         engine_id.clone_into(&mut member.engine_id);
         member.heard = clock::now();
-        member.link = Some(Link { session, sender });
+        member.link = Some(Link { session, sender, welcome: None });
         // What its containers are is told anew.
         member.containers.clear();
+        member.stopped = Stopped::default();
         let gone: Vec<u8> = member.gpus.keys().copied().collect();
         for gpu in gone {
             if hello.gpus.iter().any(|told| told.gpu == u32::from(gpu)) {
@@ -180,12 +188,14 @@ impl Book {
             return;
         }
         let Some(member) = self.members.get_mut(&session.node) else { return };
+        let known = &mut member.containers;
         for container in containers {
-            let (kinds, known) = (&mut self.kinds, &mut member.containers);
-            let measured = container.run_us > 0 && !container.kind.is_empty();
-            // What is known already is brought up to date however much there is.
-            if measured && (kinds.len() < KINDS_MAX || kinds.contains_key(&container.kind)) {
-                kinds.insert(container.kind.clone(), container.run_us);
+            if container.run_us > 0 && !container.kind.is_empty() {
+                self.kinds.note(&container.kind, container.run_us);
+            }
+            if known.len() >= CONTAINERS_MAX && !known.contains_key(&container.service) {
+                let here = self.placed.get(&member.engine_id);
+                known.retain(|service, _| here.is_some_and(|here| here.contains(service)));
             }
             if known.len() < CONTAINERS_MAX || known.contains_key(&container.service) {
                 known.insert(container.service.clone(), container);
@@ -193,9 +203,18 @@ impl Book {
         }
     }
 
+    /// Takes in what a node stopped while it was cut off.
+    pub(crate) fn learn_stopped(&mut self, session: Session, stopped: Stopped) {
+        if self.holds(session)
+            && let Some(member) = self.members.get_mut(&session.node)
+        {
+            member.stopped = stopped;
+        }
+    }
+
     /// How long a task takes of what runs under this name, as measured anywhere.
     pub(crate) fn measured(&self, kind: &str) -> Option<Span> {
-        self.kinds.get(kind).map(|us| Span::from_micros(*us))
+        self.kinds.get(kind).map(Span::from_micros)
     }
 
     /// Sends an offer; where the answer comes. None if nobody is there to ask.
@@ -224,14 +243,27 @@ impl Book {
         }
     }
 
-    /// The engine's word on which nodes it does not use.
-    pub(crate) fn set_unusable(&mut self, unusable: HashMap<String, String>) {
-        self.unusable = unusable;
+    /// A container that a node let in does not come.
+    pub(crate) fn withdraw(&self, node: u32, placement: &str) {
+        if let Some(link) = self.members.get(&node).and_then(|member| member.link.as_ref()) {
+            // One that does not read forgets it by itself, in half a minute.
+            let _ =
+                link.sender.try_send(Told::Withdrawn(Withdrawn { placement: placement.to_owned() }).into());
+        }
     }
 
-    /// The engine's word on which nodes there are.
-    pub(crate) fn set_known(&mut self, known: Option<HashSet<String>>) {
-        self.known = known;
+    /// The engine's word on which nodes there are, and of what use they are.
+    pub(crate) fn set_view(&mut self, now: Instant, view: View) {
+        let members = self.members.values().map(|member| &member.engine_id);
+        let named = members.chain(self.placed.keys()).chain(&view.down);
+        let lost = named.filter(|id| view.has_lost(id));
+        self.lost = lost.map(|id| (id.clone(), self.lost.get(id).copied().unwrap_or(now))).collect();
+        self.view = view;
+    }
+
+    /// For how long the engine has called a node lost, as seen from here.
+    pub(crate) fn lost_for(&self, now: Instant, engine_id: &str) -> Option<Span> {
+        self.lost.get(engine_id).map(|since| now.since(*since))
     }
 
     /// The engine's word on which services are where, by what it calls nodes.
@@ -245,13 +277,14 @@ impl Book {
     }
 
     fn why_barred(&self, member: &Member) -> Option<&str> {
-        let is_known = self.known.as_ref().is_none_or(|known| known.contains(&member.engine_id));
-        if is_known { self.unusable.get(&member.engine_id).map(String::as_str) } else { Some(UNKNOWN) }
+        let View { known, unusable, .. } = &self.view;
+        let is_known = known.as_ref().is_none_or(|known| known.contains(&member.engine_id));
+        if is_known { unusable.get(&member.engine_id).map(String::as_str) } else { Some(UNKNOWN) }
     }
 
     /// All GPUs where the engine would not run anything.
     pub(crate) fn barred_keys(&self) -> Vec<Key> {
-        if self.unusable.is_empty() && self.known.is_none() {
+        if self.view.unusable.is_empty() && self.view.known.is_none() {
             return Vec::new();
         }
         let barred = self.members.iter().filter(|(_, member)| self.why_barred(member).is_some());
@@ -260,11 +293,24 @@ impl Book {
             .collect()
     }
 
-    /// Tells every agent.
-    pub(crate) fn tell_all(&self, told: &Told) {
-        for link in self.members.values().filter_map(|member| member.link.as_ref()) {
-            // One that does not read will be told when it comes again.
-            let _ = link.sender.try_send(told.clone().into());
+    /// Tells an agent who has come which masters there are, and how its own node stands.
+    pub(crate) fn welcome(&mut self, session: Session, welcome: &Welcome) {
+        if let Some(member) = self.members.get_mut(&session.node) {
+            member.tell(welcome, self.lost.contains_key(&member.engine_id));
+        }
+    }
+
+    /// Tells every agent for whom that has changed.
+    pub(crate) fn welcome_all(&mut self, welcome: &Welcome) {
+        for member in self.members.values_mut() {
+            member.tell(welcome, self.lost.contains_key(&member.engine_id));
+        }
+    }
+
+    /// Tells every agent that this master stops on purpose, and ends their streams.
+    pub(crate) fn farewell(&mut self) {
+        for link in self.members.values_mut().filter_map(|member| member.link.take()) {
+            let _ = link.sender.try_send(Told::Farewell(Farewell {}).into());
         }
     }
 
@@ -359,6 +405,20 @@ impl Book {
             },
             age_us: standing.age.as_micros(),
             services: placed.cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl Member {
+    fn tell(&mut self, welcome: &Welcome, lost: bool) {
+        let Some(link) = &mut self.link else { return };
+        let is_news =
+            |told: &Welcome| told.lost != lost || told.led != welcome.led || told.masters != welcome.masters;
+        if link.welcome.as_ref().is_none_or(is_news) {
+            let welcome = Welcome { lost, ..welcome.clone() };
+            // One that does not read is told again.
+            let told = link.sender.try_send(Told::Welcome(welcome.clone()).into());
+            link.welcome = told.ok().map(|()| welcome);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The one port of a master: TLS first, then HTTP/2, then one of three calls.
 //!
-//! Whoever shows a certificate must show one that the cluster's authority signed, or the handshake ends. Whoever shows none
-//! may only ask to join, and soon.
+//! Whoever shows a certificate must show one that the cluster's authority signed, or the handshake ends. Whoever shows none, or that
+//! of a node that was removed, may only ask to join, and soon.
+
+mod turns;
 
 use crate::certificates::{Authority, Identity, NoCertificate, identity};
 use crate::master::Master;
@@ -10,13 +12,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use turns::Turns;
 
 /// How long a handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -26,6 +29,10 @@ const STRANGER_STAY_MAX: Duration = Duration::from_secs(10);
 const STRANGERS_MAX: usize = 64;
 /// How many handshakes at a time: a restart brings everybody at once, and each takes some processor time.
 const HANDSHAKES_MAX: usize = 1024;
+/// How many of them from one address: one that opens connections and says nothing keeps nobody else out.
+const HANDSHAKES_OF_ONE_MAX: usize = 64;
+/// How often a master makes itself a new certificate.
+const RENEW_EVERY: Duration = Duration::from_hours(24 * 30);
 /// How often a connection on which nothing comes is asked whether it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Small, for there are thousands of connections, and messages are short.
@@ -66,21 +73,32 @@ pub(crate) fn tls(authority: &Authority) -> Result<TlsAcceptor, NoCertificate> {
 }
 
 /// Lets people in, for ever.
-pub(crate) async fn keep(master: Arc<Master>, listener: TcpListener, tls: TlsAcceptor) {
+pub(crate) async fn keep(master: Arc<Master>, listener: TcpListener, mut tls: TlsAcceptor) {
     let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let turns = Turns::new(HANDSHAKES_OF_ONE_MAX);
+    let mut made = Instant::now();
     loop {
+        if made.elapsed() >= RENEW_EVERY {
+            made = Instant::now();
+            // Where none can be made the one there is good for most of a year.
+            tls = self::tls(&master.authority).unwrap_or(tls);
+        }
         // Beyond that the kernel's queue is where to wait.
         let Ok(turn) = Arc::clone(&handshakes).acquire_owned().await else { return };
         let Ok((stream, address)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
+        let address = address.ip().to_canonical();
+        let Some(own) = turns.take(address) else {
+            master.complaints.tell(address, "too many TLS handshakes at once");
+            continue;
+        };
         let (master, tls, strangers) = (Arc::clone(&master), tls.clone(), Arc::clone(&strangers));
         tokio::spawn(async move {
-            let address = address.ip().to_canonical();
             let shaken = timeout(HANDSHAKE_MAX, shake(&tls, stream)).await;
-            drop(turn);
+            drop((turn, own));
             match shaken {
                 Err(_) => master.complaints.tell(address, "its TLS handshake took too long"),
                 Ok(Err(wrong)) => {
@@ -102,11 +120,11 @@ async fn shake(tls: &TlsAcceptor, stream: TcpStream) -> std::io::Result<Stream> 
 async fn let_in(master: &Arc<Master>, stream: Stream, address: IpAddr, strangers: &Semaphore) {
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer { address, identity: shown.and_then(identity) };
-    if peer.identity.is_some() {
+    if peer.identity.as_ref().is_some_and(|identity| master.may_report(identity).is_some()) {
         return serve(master, stream, peer).await;
     }
     let Ok(_turn) = strangers.try_acquire() else {
-        return master.complaints.tell(address, "too many connections without a certificate");
+        return master.complaints.tell(address, "too many connections without a member's certificate");
     };
     let _ = timeout(STRANGER_STAY_MAX, serve(master, stream, peer)).await;
 }

@@ -14,7 +14,7 @@ use web::Feed;
 use wire::agent::EventLine;
 use wire::cluster::MasterLine;
 use wire::kept::Kept;
-use wire::link::{Told, Welcome};
+use wire::link::Welcome;
 
 /// A master.
 pub(crate) struct Master {
@@ -126,14 +126,14 @@ impl Master {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The engine's leader is there now. Agents hear when there is none, or one again.
+    /// The engine's leader is there now.
     pub(crate) fn set_leader(&self, leader: String) {
-        let led = !leader.is_empty();
-        let before =
-            std::mem::replace(&mut *self.leader.lock().unwrap_or_else(PoisonError::into_inner), leader);
-        if led == before.is_empty() {
-            self.book().tell_all(&self.welcome());
-        }
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+    }
+
+    /// Whether the engine has a leader, as far as is seen from here. Who sees none knows nothing for certain.
+    pub(crate) fn is_led(&self) -> bool {
+        matches!(self.engine, Engine::None) || !self.leader().is_empty()
     }
 
     /// The cluster's record, as last read.
@@ -141,18 +141,14 @@ impl Master {
         Arc::clone(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The record was read anew: who was taken out, or came back with another key, is gone, and everybody hears of new masters.
+    /// The record was read anew: who was taken out, or came back with another key, is gone.
     pub(crate) fn set_kept(&self, kept: Kept) {
         let before =
             std::mem::replace(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner), Arc::new(kept));
         let kept = self.kept();
-        let mut book = self.book();
-        book.keep_only(|name| {
+        self.book().keep_only(|name| {
             kept.nodes.contains_key(name) && before.nodes.get(name) == kept.nodes.get(name)
         });
-        if before.masters != kept.masters {
-            book.tell_all(&self.welcome());
-        }
     }
 
     /// Whether a certificate is that of a node that may report; what the engine calls it.
@@ -170,8 +166,8 @@ impl Master {
         masters
     }
 
-    pub(crate) fn welcome(&self) -> Told {
-        let led = matches!(self.engine, Engine::None) || !self.leader().is_empty();
-        Told::Welcome(Welcome { masters: self.masters(), led })
+    /// What every agent is told; how its own node stands is for the book to add.
+    pub(crate) fn welcome(&self) -> Welcome {
+        Welcome { masters: self.masters(), led: self.is_led(), lost: false }
     }
 }

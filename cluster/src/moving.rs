@@ -1,19 +1,22 @@
 //! When a service moves to another node, and where it never goes again.
 //!
-//! Three reasons: it missed again and again where it is, swarm has lost its node, or its node is drained. A service that
-//! moved rests before it moves again, and one that left a node because it missed there never goes back: to and fro would
-//! cost a start each time and help nobody. A node that swarm has lost may still run its containers; its agent stops those
-//! that may move soon after it hears of no master any more, and only later are they placed again.
+//! Four reasons: it missed again and again where it is, swarm has lost its node, its node is drained, or its node stopped it while
+//! it was cut off and swarm does not start it again. A service that moved rests before it moves again, and one that left a node
+//! because it missed there never goes back: to and fro would cost a start each time and help nobody.
+//!
+//! A node that swarm has lost may still run its containers. Its agent stops those that may move soon after no master lets it run on
+//! any more, and only later are they placed again: when the agent was silent for long enough to have done so, or says that it has.
 
 use crate::clock;
 use crate::engine::View;
-use crate::engine::swarm::{PlacedService, Swarm};
+use crate::engine::swarm::{PlacedService, Swarm, soon};
 use crate::master::Master;
 use crate::placing;
 use sched::time::{Instant, Span};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::watch;
 use wire::cluster::PlaceWanted;
 use wire::{bytes, duration, labels};
 
@@ -21,8 +24,12 @@ use wire::{bytes, duration, labels};
 pub(crate) const MISSES_TO_MOVE: u32 = 3;
 /// A service that moved because it missed stays at least this long.
 pub(crate) const REST: Span = Span::from_secs(60);
-/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most two thirds of it.
+/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 27 s from a cut on, and swarm takes
+/// 10 at least to call the node lost.
 pub(crate) const CUT_OFF: Span = Span::from_secs(30);
+/// The same for one that this master has never heard: all masters may have been stopped on purpose, and it waits for one to come
+/// back. Agents take at most four fifths of it.
+pub(crate) const NEVER_HEARD: Span = Span::from_secs(300);
 
 /// Why a service moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +40,8 @@ pub(crate) enum Why {
     Down,
     /// Its node is drained.
     Drained,
+    /// Its node stopped it while it was cut off.
+    Stopped,
 }
 
 /// What is known when it is decided whether a service moves.
@@ -42,12 +51,16 @@ pub(crate) struct Situation {
     pub(crate) missed_in_a_row: u32,
     /// How long ago it was moved.
     pub(crate) rested: Span,
-    /// Swarm has lost its node.
-    pub(crate) down: bool,
+    /// For how long swarm has lost its node.
+    pub(crate) lost: Option<Span>,
     /// Swarm stopped its container, for the node is drained.
     pub(crate) drained: bool,
-    /// For how long its node's agent was not heard of.
-    pub(crate) silent: Span,
+    /// For how long its node's agent was not heard of; nothing if it never was.
+    pub(crate) silent: Option<Span>,
+    /// The agent says that the node is cut off, and nothing runs there that may move.
+    pub(crate) nothing_runs: bool,
+    /// The agent says that it stopped this very container.
+    pub(crate) stopped: bool,
     /// It runs once, then ends. Swarm does not stop the container of such a service when the service is changed, so that it
     /// would run twice.
     pub(crate) once: bool,
@@ -56,8 +69,13 @@ pub(crate) struct Situation {
 /// Whether a service moves, and why.
 pub(crate) fn decide(situation: &Situation) -> Option<Why> {
     match situation {
-        Situation { down: true, silent, .. } => (*silent >= CUT_OFF).then_some(Why::Down),
-        Situation { once: true, .. } => None,
+        Situation { lost: Some(lost), silent, nothing_runs, .. } => {
+            let wait = if silent.is_some() { CUT_OFF } else { NEVER_HEARD };
+            let has_stopped = *nothing_runs || silent.is_none_or(|silent| silent >= wait);
+            (*lost >= wait && has_stopped).then_some(Why::Down)
+        }
+        // A service is started again by swarm.
+        Situation { once: true, stopped, .. } => stopped.then_some(Why::Stopped),
         Situation { drained: true, .. } => Some(Why::Drained),
         Situation { missed_in_a_row, rested, .. } => {
             (*missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST).then_some(Why::Missed(*missed_in_a_row))
@@ -65,39 +83,62 @@ pub(crate) fn decide(situation: &Situation) -> Option<Why> {
     }
 }
 
+/// The engine as it was seen: its nodes, and the services that masters placed.
+pub(crate) type Seen = (View, Vec<PlacedService>);
+
+/// Moves what must move, one after the other, apart from whoever looks at the engine; nothing is moved where nothing was seen.
+pub(crate) async fn keep(master: Arc<Master>, swarm: Swarm, mut seen: watch::Receiver<Option<Seen>>) {
+    let mut mover = None;
+    while seen.changed().await.is_ok() {
+        let now = seen.borrow_and_update().clone();
+        match now {
+            None => mover = None,
+            Some((view, services)) => {
+                mover.get_or_insert_with(Mover::new).look(&master, &swarm, &view, &services).await;
+            }
+        }
+    }
+}
+
 /// Moves what must move, and remembers what could not.
-pub(crate) struct Mover {
+struct Mover {
     /// Since when this master has been the active one: before that it may have missed what agents said.
     since: Instant,
     /// Services that nobody takes, told of once.
     stuck: HashSet<String>,
+    /// Which version of which service was moved: what was seen a moment before that is old news.
+    moved: HashMap<String, i32>,
 }
 
 impl Mover {
-    pub(crate) fn new() -> Self {
-        Self { since: clock::now(), stuck: HashSet::new() }
+    fn new() -> Self {
+        Self { since: clock::now(), stuck: HashSet::new(), moved: HashMap::new() }
     }
 
     /// Looks at every service that may move, of those that are placed.
-    pub(crate) async fn look(
-        &mut self,
-        master: &Arc<Master>,
-        swarm: &Swarm,
-        view: &View,
-        services: &[PlacedService],
-    ) {
-        self.stuck.retain(|name| services.iter().any(|service| service.name == *name));
+    async fn look(&mut self, master: &Arc<Master>, swarm: &Swarm, view: &View, services: &[PlacedService]) {
+        let is_there = |name: &String| services.iter().any(|service| service.name == *name);
+        self.stuck.retain(is_there);
+        self.moved.retain(|name, _| is_there(name));
         for service in services.iter().filter(|service| service.may_move) {
+            if self.moved.get(&service.name) == Some(&service.version) {
+                continue;
+            }
+            // While others are moved the leader may be another.
+            if !master.active.load(Ordering::Relaxed) {
+                return;
+            }
             let (node, situation) = self.situation(master, view, service);
             let Some(why) = decide(&situation) else {
                 self.stuck.remove(&service.name);
                 continue;
             };
-            if swarm.is_over(service).await.unwrap_or(true) {
+            // What its node stopped has not ended by itself, though swarm takes it for that.
+            if !situation.stopped && soon(swarm.is_over(service)).await.unwrap_or(true) {
                 continue;
             }
             // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
-            if why == Why::Drained && swarm.still_runs(service).await.unwrap_or(true) {
+            if why == Why::Drained && soon(swarm.still_runs(service)).await.unwrap_or(true) {
                 continue;
             }
             self.move_one(master, swarm, service, node.as_deref(), why).await;
@@ -113,16 +154,20 @@ impl Mover {
         let now = clock::now();
         let book = master.book();
         let member = book.members().find(|member| member.engine_id == service.engine_id);
-        let heard = member.map_or(self.since, |member| member.heard.max(self.since));
+        let silent = member.map(|member| now.since(member.heard.max(self.since)));
         // What is known of an earlier stay on the node is no reason to leave it now.
         let known = member.and_then(|member| member.containers.get(&service.name));
         let known = known.filter(|known| service.placement().is_none_or(|now| known.placement == now));
+        let stopped = member.map(|member| &member.stopped);
+        let placement = service.placement();
         let situation = Situation {
             missed_in_a_row: known.map_or(0, |known| known.missed_in_a_row),
             rested: Span::from_micros(clock::wall_now_us() - service.moved_us),
-            down: view.down.contains(&service.engine_id),
+            lost: book.lost_for(now, &service.engine_id),
             drained: view.drained.contains(&service.engine_id),
-            silent: now.since(heard),
+            silent,
+            nothing_runs: stopped.is_some_and(|stopped| stopped.nothing_runs),
+            stopped: stopped.zip(placement).is_some_and(|(stopped, now)| stopped.placements.contains(&now)),
             once: service.runs_once(),
         };
         (member.map(|member| member.name.clone()), situation)
@@ -138,19 +183,27 @@ impl Mover {
     ) {
         let here = node.unwrap_or(&service.engine_id);
         let missed = matches!(why, Why::Missed(_));
-        let mut avoid: Vec<String> = vec![here.to_owned()];
+        // Where it was stopped it may run again: the node is there.
+        let mut avoid: Vec<String> = if why == Why::Stopped { vec![] } else { vec![here.to_owned()] };
         avoid.extend(service.left.iter().filter(|_| missed).cloned());
         let moved = match placing::place(master, &wanted(service), &avoid).await {
             Err(nowhere) => Err(nowhere.to_string()),
-            Ok(placed) => {
+            Ok(found) => {
                 let left = missed.then_some(here);
-                let moved = swarm.move_to(service, &placed, clock::wall_now_us(), left).await;
-                moved.map(|()| placed).map_err(|error| error.to_string())
+                let moved = soon(swarm.move_to(service, &found.placed, clock::wall_now_us(), left)).await;
+                match moved {
+                    Ok(()) => Ok(found.placed),
+                    Err(error) => {
+                        placing::give_up(master, &found);
+                        Err(error)
+                    }
+                }
             }
         };
         match moved {
             Ok(placed) => {
                 self.stuck.remove(&service.name);
+                self.moved.insert(service.name.clone(), service.version);
                 master.counts.moves.fetch_add(1, Ordering::Relaxed);
                 let reason = format!("from {here}, {}: {}", sentence(why), placed.reason);
                 master.tell("moved", &service.name, &placed.node, reason);
@@ -185,6 +238,7 @@ fn sentence(why: Why) -> String {
         Why::Missed(count) => format!("where its latest {count} tasks missed their deadlines"),
         Why::Down => "which swarm has lost".to_owned(),
         Why::Drained => "which is drained".to_owned(),
+        Why::Stopped => "which was cut off, and stopped it".to_owned(),
     }
 }
 
@@ -195,9 +249,11 @@ mod tests {
     const CALM: Situation = Situation {
         missed_in_a_row: 0,
         rested: REST,
-        down: false,
+        lost: None,
         drained: false,
-        silent: Span::ZERO,
+        silent: Some(Span::ZERO),
+        nothing_runs: false,
+        stopped: false,
         once: false,
     };
 
@@ -212,13 +268,41 @@ mod tests {
 
     #[test]
     fn what_a_lost_node_ran_is_placed_again_when_its_agent_had_time_to_stop_it() {
-        let lost = Situation { down: true, silent: Span::from_secs(29), ..CALM };
+        let almost = Span::from_secs(29);
+        let lost = Situation { lost: Some(CUT_OFF), silent: Some(CUT_OFF), ..CALM };
+        assert_eq!(decide(&lost), Some(Why::Down));
+        assert_eq!(decide(&Situation { silent: Some(almost), ..lost }), None);
+        assert_eq!(
+            decide(&Situation { lost: Some(almost), ..lost }),
+            None,
+            "other masters may have heard it"
+        );
+        assert_eq!(decide(&Situation { once: true, ..lost }), Some(Why::Down));
+        assert_eq!(decide(&Situation { silent: None, ..lost }), None, "all masters may have been away");
+        assert_eq!(decide(&Situation { silent: None, lost: Some(NEVER_HEARD), ..lost }), Some(Why::Down));
+        let lost_and_drained = Situation { drained: true, silent: Some(almost), ..lost };
+        assert_eq!(decide(&lost_and_drained), None, "nobody has seen its containers stop");
+    }
+
+    #[test]
+    fn a_lost_node_whose_agent_lives_is_emptied_when_the_agent_has_stopped_everything() {
+        let lost = Situation { lost: Some(CUT_OFF), ..CALM };
         assert_eq!(decide(&lost), None);
-        assert_eq!(decide(&Situation { silent: CUT_OFF, ..lost }), Some(Why::Down));
+        assert_eq!(decide(&Situation { nothing_runs: true, ..lost }), Some(Why::Down));
+        assert_eq!(decide(&Situation { nothing_runs: true, ..CALM }), None, "swarm has it");
+    }
+
+    #[test]
+    fn a_drained_node_is_emptied_of_what_swarm_has_stopped() {
         assert_eq!(decide(&Situation { drained: true, ..CALM }), Some(Why::Drained));
         assert_eq!(decide(&Situation { drained: true, once: true, ..CALM }), None);
-        assert_eq!(decide(&Situation { silent: CUT_OFF, once: true, ..lost }), Some(Why::Down));
-        let lost_and_drained = Situation { drained: true, ..lost };
-        assert_eq!(decide(&lost_and_drained), None, "nobody has seen its containers stop");
+    }
+
+    #[test]
+    fn what_runs_once_and_was_stopped_in_a_short_cut_is_placed_again() {
+        let stopped = Situation { once: true, stopped: true, ..CALM };
+        assert_eq!(decide(&stopped), Some(Why::Stopped));
+        assert_eq!(decide(&Situation { once: false, ..stopped }), None, "swarm starts it again");
+        assert_eq!(decide(&Situation { lost: Some(Span::ZERO), ..stopped }), None, "the node is not back");
     }
 }

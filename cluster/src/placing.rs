@@ -3,7 +3,7 @@
 use crate::certificates;
 use crate::clock;
 use crate::master::Master;
-use sched::placement::{Key, Placement, Request, Strategy};
+use sched::placement::{Key, Placement, Request, ReservationId, Strategy};
 use sched::time::Span;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +27,13 @@ pub(crate) enum NoPlace {
     /// Nobody fits, or nobody who fits admits.
     #[error("{0}")]
     Nowhere(String),
+}
+
+/// A place that was found, and is kept for half a minute.
+pub(crate) struct Found {
+    pub(crate) placed: Placed,
+    key: Key,
+    reserved: Option<ReservationId>,
 }
 
 /// A request, checked.
@@ -85,7 +92,7 @@ pub(crate) async fn place(
     master: &Arc<Master>,
     wanted: &PlaceWanted,
     avoid: &[String],
-) -> Result<Placed, NoPlace> {
+) -> Result<Found, NoPlace> {
     let started = Instant::now();
     let asked = check(master, wanted)?;
     let placement = certificates::secret().map_err(|wrong| NoPlace::Wrong(wrong.to_string()))?;
@@ -96,12 +103,12 @@ pub(crate) async fn place(
     for _ in 0..TRIES_MAX {
         let Some(found) = next(master, &asked, &refused)? else { break };
         match ask(master, found.key, &asked.request, &placement).await {
-            Ok(()) => {
+            Ok(reserved) => {
                 let took = started.elapsed().as_micros() as u64;
                 master.counts.placing.note(took);
                 let book = master.book();
                 let member = book.member(found.key.node);
-                return Ok(Placed {
+                let placed = Placed {
                     node: book.name(found.key.node),
                     engine_id: member.map(|member| member.engine_id.clone()).unwrap_or_default(),
                     gpu: found.key.gpu,
@@ -109,7 +116,8 @@ pub(crate) async fn place(
                     placement,
                     refusals: refusals.len() as u32,
                     took_us: took.cast_signed(),
-                });
+                };
+                return Ok(Found { placed, key: found.key, reserved });
             }
             Err(why) => {
                 master.counts.refusals.fetch_add(1, Ordering::Relaxed);
@@ -119,6 +127,19 @@ pub(crate) async fn place(
         }
     }
     Err(NoPlace::Nowhere(nowhere(master, &asked, &refused, &refusals)))
+}
+
+/// Nothing comes to a place that was found: it is free again, here and in its worker's eyes.
+pub(crate) fn give_up(master: &Master, found: &Found) {
+    free(master, found.key, found.reserved, &found.placed.placement);
+}
+
+fn free(master: &Master, key: Key, reserved: Option<ReservationId>, placement: &str) {
+    let mut book = master.book();
+    book.withdraw(key.node, placement);
+    if let Some(id) = reserved {
+        book.list.cancel(clock::now(), key, id);
+    }
 }
 
 const PINNED: &str = "it was asked for by name";
@@ -139,7 +160,12 @@ fn next(master: &Master, asked: &Asked<'_>, refused: &[Key]) -> Result<Option<Pl
 }
 
 /// Reserves, and asks the worker. On a no, nothing is reserved any more.
-async fn ask(master: &Arc<Master>, key: Key, request: &Request, placement: &str) -> Result<(), String> {
+async fn ask(
+    master: &Arc<Master>,
+    key: Key,
+    request: &Request,
+    placement: &str,
+) -> Result<Option<ReservationId>, String> {
     let us = |span: Option<Span>| span.map_or(0, Span::as_micros);
     let offer = Offer {
         offer: 0,
@@ -159,14 +185,15 @@ async fn ask(master: &Arc<Master>, key: Key, request: &Request, placement: &str)
             let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
             master.book().answered(key.node, number, None);
             match answer {
-                Ok(Ok(answer)) if answer.admitted => Ok(()),
+                Ok(Ok(answer)) if answer.admitted => Ok(reserved),
                 Ok(Ok(answer)) => Err(answer.reason),
                 _ => Err(format!("it did not answer within {} s", ANSWER_MAX.as_secs())),
             }
         }
     };
-    if let (Err(_), Some(id)) = (&outcome, reserved) {
-        master.book().list.cancel(clock::now(), key, id);
+    // Also where the worker did not answer: its yes may come late.
+    if outcome.is_err() {
+        free(master, key, reserved, placement);
     }
     outcome
 }

@@ -1,10 +1,12 @@
 //! A master from start to stop: opens its port and its socket, follows the engine, and waits for a signal.
 
 use crate::certificates::{Authority, NoCertificate};
+use crate::clock;
 use crate::door;
-use crate::engine::{Engine, View, swarm::Swarm};
+use crate::engine::swarm::{Swarm, soon};
+use crate::engine::{Engine, View};
 use crate::master::Master;
-use crate::moving::Mover;
+use crate::moving::{self, Seen};
 use crate::server;
 use crate::store::{NoRecord, Store};
 use bollard::Docker;
@@ -18,12 +20,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
 use web::NotOpened;
 
 /// How often the engine and the record are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the engine may take to answer before it counts as gone.
-const LOOK_MAX: Duration = Duration::from_secs(3);
+/// How long the record may take to be read.
+const READ_MAX: Duration = Duration::from_secs(3);
+/// How long agents have to hear that this master stops.
+const FAREWELL_WAIT: Duration = Duration::from_millis(500);
 
 /// How a master is to run.
 pub struct Config {
@@ -107,8 +112,11 @@ async fn serve(config: Config) -> Result<(), Failed> {
         .unwrap_or(((), kept));
     let address = config.advertise.clone();
     let master = Arc::new(Master::new(kept, authority, store, engine, address, config.strategy));
-    tokio::spawn(door::keep(Arc::clone(&master), port, tls));
-    tokio::spawn(follow(Arc::clone(&master)));
+    let (first, looked) = oneshot::channel();
+    let following = tokio::spawn(follow(Arc::clone(&master), first));
+    // An agent that came before the first look would hear that there is no leader.
+    let _ = looked.await;
+    let door = tokio::spawn(door::keep(Arc::clone(&master), port, tls));
     let routes = server::routes(Arc::clone(&master), true, None);
     tokio::spawn(async move { axum::serve(socket, routes).await });
     if let Some((http, door)) = http {
@@ -126,37 +134,49 @@ async fn serve(config: Config) -> Result<(), Failed> {
         _ = interrupt.recv() => {}
     }
     let _ = std::fs::remove_file(&config.socket);
+    // Nobody comes in any more, and nothing is moved: who hears the farewell counts on that.
+    door.abort();
+    following.abort();
+    master.active.store(false, Ordering::Relaxed);
+    master.book().farewell();
+    tokio::time::sleep(FAREWELL_WAIT).await;
     eprintln!("notice: the master has stopped");
     Ok(())
 }
 
-/// Follows the engine and the record, for ever.
-async fn follow(master: Arc<Master>) {
+/// Follows the engine and the record, for ever, and says when it has looked for the first time.
+async fn follow(master: Arc<Master>, first: oneshot::Sender<()>) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut mover, mut seen) = (None, None);
+    let (mut mark, mut first) = (None, Some(first));
+    // Moving takes its time, and looking must not wait for it: it is done elsewhere, by what was seen last.
+    let (seen, to_move) = watch::channel(None);
+    if let Engine::Swarm(swarm) = &master.engine {
+        tokio::spawn(moving::keep(Arc::clone(&master), swarm.clone(), to_move));
+    }
     loop {
         ticks.tick().await;
-        let read = tokio::time::timeout(LOOK_MAX, master.store.read_if_new(&mut seen)).await;
+        let read = tokio::time::timeout(READ_MAX, master.store.read_if_new(&mut mark)).await;
         if let Ok(Ok(Some(kept))) = read
             && *master.kept() != kept
         {
             master.set_kept(kept);
         }
         master.book().advance();
-        if let Engine::Swarm(swarm) = &master.engine {
-            look(&master, swarm, &mut mover).await;
+        match &master.engine {
+            Engine::None => master.book().welcome_all(&master.welcome()),
+            Engine::Swarm(swarm) => look(&master, swarm, &seen).await,
+        }
+        if let Some(first) = first.take() {
+            let _ = first.send(());
         }
     }
 }
 
-/// Looks at the swarm; where it leads, services are moved that must.
-async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
-    // A manager that lost the majority answers late or not at all, and leads nobody.
-    let view = match tokio::time::timeout(LOOK_MAX, swarm.look()).await {
-        Ok(Ok(view)) => view,
-        _ => View::default(),
-    };
+/// Looks at the swarm, and tells agents what concerns them.
+async fn look(master: &Master, swarm: &Swarm, seen: &watch::Sender<Option<Seen>>) {
+    // A manager that lost the majority leads nobody.
+    let view = soon(swarm.look()).await.unwrap_or_default();
     if view.leads != master.active.swap(view.leads, Ordering::Relaxed) {
         let now = if view.leads {
             "is the active one: swarm's leader is here"
@@ -166,13 +186,14 @@ async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
         eprintln!("notice: this master {now}");
     }
     master.set_leader(view.leader.clone());
+    let welcome = master.welcome();
     {
         let mut book = master.book();
-        book.set_unusable(view.unusable.clone());
-        book.set_known(view.known.clone());
+        book.set_view(clock::now(), view.clone());
+        book.welcome_all(&welcome);
     }
-    let services = tokio::time::timeout(LOOK_MAX, swarm.placed()).await;
-    if let Ok(Ok(services)) = &services {
+    let services = soon(swarm.placed()).await;
+    if let Ok(services) = &services {
         let mut placed: HashMap<String, Vec<String>> = HashMap::new();
         for service in services {
             placed.entry(service.engine_id.clone()).or_default().push(service.name.clone());
@@ -180,8 +201,24 @@ async fn look(master: &Arc<Master>, swarm: &Swarm, mover: &mut Option<Mover>) {
         master.book().set_placed(placed);
     }
     if !view.leads {
-        *mover = None;
-    } else if let Ok(Ok(services)) = services {
-        mover.get_or_insert_with(Mover::new).look(master, swarm, &view, &services).await;
+        seen.send_replace(None);
+    } else if let Ok(services) = services {
+        drop_masters(master, &view).await;
+        seen.send_replace(Some((view, services)));
+    }
+}
+
+/// Masters whose machines have left the swarm are none any more: agents need not look for them.
+async fn drop_masters(master: &Master, view: &View) {
+    let is_gone = |id: &String| view.has_lost(id) && !view.down.contains(id);
+    if !master.kept().masters.keys().any(is_gone) {
+        return;
+    }
+    let dropped = master.store.change(|kept| {
+        kept.masters.retain(|id, _| !is_gone(id));
+        Ok(())
+    });
+    if let Ok(Ok(((), kept))) = tokio::time::timeout(READ_MAX, dropped).await {
+        master.set_kept(kept);
     }
 }

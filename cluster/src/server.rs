@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::swarm::{self, NoService};
 use crate::live::{LOOK_EVERY, Told};
 use crate::master::Master;
-use crate::placing::{self, AUTO, NoPlace};
+use crate::placing::{self, AUTO, Found, NoPlace};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -76,7 +76,7 @@ async fn place(State(master): Shared, Json(wanted): Json<PlaceWanted>) -> Result
     }
     // Whoever creates the container has its own name for it; here it goes by its placement.
     match placing::place(&master, &wanted, &[]).await {
-        Ok(placed) => {
+        Ok(Found { placed, .. }) => {
             tell_placed(&master, &placed.placement, &placed);
             Ok(Json(placed))
         }
@@ -109,16 +109,19 @@ async fn run(State(master): Shared, Json(wanted): Json<RunWanted>) -> Result<Jso
         return Ok(Json(already(service, name)));
     }
     let place = PlaceWanted { kind: Some(swarm::kind(&spec)), ..wanted.place };
-    let placed = match placing::place(&master, &place, &[]).await {
-        Ok(placed) => placed,
+    let found = match placing::place(&master, &place, &[]).await {
+        Ok(found) => found,
         Err(no) => {
             master.tell("refused", &name, &node, no.to_string());
             return Err(no_place(&no));
         }
     };
     let started = Instant::now();
-    let service = swarm.create(spec, &placed, &node, &wanted.request).await;
-    let service = service.map_err(|refused| no_service(&refused))?;
+    let service = swarm.create(spec, &found.placed, &node, &wanted.request).await.map_err(|refused| {
+        placing::give_up(&master, &found);
+        no_service(&refused)
+    })?;
+    let placed = found.placed;
     let created = started.elapsed().as_micros() as u64;
     master.counts.creating.note(created);
     tell_placed(&master, &name, &placed);

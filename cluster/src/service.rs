@@ -5,7 +5,7 @@ use crate::certificates::{NoCertificate, same_secret};
 use crate::clock;
 use crate::door::Peer;
 use crate::master::Master;
-use crate::store::NoRecord;
+use crate::store::{NoRecord, Store};
 use futures_util::{Stream, StreamExt, stream};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
-use wire::kept::KeptNode;
+use wire::kept::{Kept, KeptNode};
 use wire::link::{
     ATTACH, FromMaster, FromNode, Hello, JOIN, JoinAnswer, JoinRequest, MESSAGE_BYTES_MAX, RENEW, Reports,
     Said,
@@ -70,16 +70,13 @@ fn grpc_unary() -> tonic::server::Grpc<ProstCodec<JoinAnswer, JoinRequest>> {
 
 /// A node with a token becomes a node with a certificate.
 async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<JoinAnswer, Status> {
+    // As last read, so that whoever guesses costs the engine nothing. A new token is good within a second.
+    check_secret(&master.kept(), &asked)?;
     // Read anew: a token that was rotated a moment ago lets nobody in.
     let Ok(kept) = master.store.read().await else {
         return Err(Status::unavailable("the cluster's record cannot be read now"));
     };
-    if !same_secret(&kept.secret, &asked.secret) {
-        return Err(Status::permission_denied(format!(
-            "its token is not the cluster's: {} shows the one that is",
-            "`leeway cluster token`"
-        )));
-    }
+    check_secret(&kept, &asked)?;
     if clock::wall_now_us() >= kept.secret_until_us {
         return Err(Status::permission_denied(
             "its token has expired: `leeway cluster token --rotate` makes a new one",
@@ -95,6 +92,13 @@ async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<Join
             return Err(format!("node {name} has joined before, with another key: {how}"));
         }
         kept.nodes.insert(name.clone(), node.clone());
+        if Store::is_full(kept) {
+            return Err(format!(
+                "the cluster's record is full, with {} nodes: {} makes room",
+                kept.nodes.len() - 1,
+                "`leeway cluster remove` of those that are gone"
+            ));
+        }
         Ok(())
     });
     match entered.await {
@@ -107,6 +111,12 @@ async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<Join
     }
     eprintln!("notice: node {} has joined from {}", asked.name, peer.address);
     Ok(JoinAnswer { certificate, authority: master.authority.certificate.clone(), masters: master.masters() })
+}
+
+fn check_secret(kept: &Kept, asked: &JoinRequest) -> Result<(), Status> {
+    let shows = "`leeway cluster token` shows the one that is";
+    let refusal = || Status::permission_denied(format!("its token is not the cluster's: {shows}"));
+    same_secret(&kept.secret, &asked.secret).then_some(()).ok_or_else(refusal)
 }
 
 /// A node's certificate is made anew, for the key it has.
@@ -132,8 +142,13 @@ fn member(master: &Master, peer: &Peer) -> Result<(String, String), Status> {
         return Err(Status::unauthenticated("it has no certificate"));
     };
     let Some(engine_id) = master.may_report(identity) else {
+        // The one refusal with this code: the node goes by it. Who may have an old record does not say so.
         let name = &identity.name;
-        return Err(Status::permission_denied(format!("node {name} was removed from the cluster")));
+        return Err(if master.is_led() {
+            Status::not_found(format!("node {name} was removed from the cluster"))
+        } else {
+            Status::unavailable(format!("node {name} is not known here, where swarm has no leader"))
+        });
     };
     Ok((identity.name.clone(), engine_id))
 }
@@ -150,12 +165,14 @@ async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>
         return Err(Status::permission_denied(format!("node {name} reported in the name of '{claimed}'")));
     }
     let (sender, receiver) = mpsc::channel(TOLD_QUEUED_MAX);
-    let _ = sender.try_send(master.welcome().into());
+    let welcome = master.welcome();
     let session = {
         let mut book = master.book();
         // Looked at again: it may have been removed while it thought about its first words.
         member(&master, &peer)?;
-        book.attach(&engine_id, &hello, sender)
+        let session = book.attach(&engine_id, &hello, sender);
+        book.welcome(session, &welcome);
+        session
     };
     tokio::spawn(listen(Arc::clone(&master), peer, hello, session, said));
     let told = stream::unfold(receiver, |mut receiver| async {
@@ -215,6 +232,7 @@ fn take(master: &Master, session: Session, said: Said) -> Result<(), String> {
             master.book().report(session, &records).map_err(|wrong| wrong.to_string())?;
         }
         Said::Known(known) => master.book().learn(session, known.containers),
+        Said::Stopped(stopped) => master.book().learn_stopped(session, stopped),
         Said::Answer(answer) => master.book().answered(session.node, answer.offer, Some(answer)),
     }
     Ok(())

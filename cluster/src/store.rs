@@ -20,6 +20,8 @@ const CONFIG: &str = "leeway-cluster-";
 const LABEL: &str = "leeway.cluster";
 /// How many versions are left, so that a writer that was slow meets the name it wants.
 const VERSIONS_LEFT: u64 = 8;
+/// Docker takes no config that is longer than 1000 KiB. Some of that is left for what is no node: masters, and a new token.
+const RECORD_BYTES_MAX: usize = 960 << 10;
 /// How often a writer starts again.
 const TRIES_MAX: u32 = 16;
 /// What Docker answers where a name is taken.
@@ -105,6 +107,11 @@ impl Store {
         }
     }
 
+    /// Whether a record has no room for another node.
+    pub(crate) fn is_full(kept: &Kept) -> bool {
+        serde_json::to_vec(kept).is_ok_and(|text| text.len() > RECORD_BYTES_MAX)
+    }
+
     /// Makes the first record.
     pub async fn create(&self, kept: &Kept) -> Result<(), NoRecord> {
         match self.read().await {
@@ -151,6 +158,10 @@ impl Store {
         let Store::Folder(folder) = self else { return Ok(None) };
         let path = folder.join("cluster.lock");
         let failed = |error| NoRecord::File(path.clone(), error);
+        // Without a record there is nothing to lock, and perhaps no folder either.
+        if !folder.join(FILE).exists() {
+            return Err(NoRecord::None);
+        }
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed(error.into()))?;
@@ -244,6 +255,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::Folder(folder.path().to_owned());
         assert!(matches!(settled(store.read()), Err(NoRecord::None)));
+        let nowhere = Store::Folder(folder.path().join("nowhere"));
+        assert!(matches!(settled(nowhere.change(|_| Ok(()))), Err(NoRecord::None)));
         settled(store.create(&Kept { secret: "one".to_owned(), ..Kept::default() })).unwrap();
         assert!(matches!(settled(store.create(&Kept::default())), Err(NoRecord::Exists)));
         let (was, kept) =
@@ -261,5 +274,16 @@ mod tests {
         assert!(matches!(refused, Err(NoRecord::Refused(_))));
         let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_record_is_full_before_docker_says_so() {
+        let node = |number: usize| {
+            let node = wire::kept::KeptNode { engine_id: "e".repeat(25), key: "k".repeat(64) };
+            (format!("node-{number}"), node)
+        };
+        let with = |nodes: usize| Kept { nodes: (0..nodes).map(node).collect(), ..Kept::default() };
+        assert!(!Store::is_full(&with(7000)));
+        assert!(Store::is_full(&with(8000)));
     }
 }

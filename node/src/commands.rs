@@ -15,6 +15,10 @@ pub enum Command {
     Release(Option<String>, Sender<Result<ReleasedLine, String>>),
     /// A master asks whether a container may come.
     Admit(wire::link::Offer, Sender<wire::link::Answer>),
+    /// The container of this placement does not come after all.
+    Withdraw(String),
+    /// Which containers may move.
+    Movable(Sender<crate::link::Movable>),
 }
 
 /// Does it. Somebody who has gone away meanwhile needs no answer.
@@ -22,6 +26,8 @@ pub(crate) fn carry_out(owner: &mut Owner, command: Command) {
     match command {
         Command::SetPolicy(name, gpu, to) => drop(to.send(set_policy(owner, &name, gpu))),
         Command::Admit(offer, to) => drop(to.send(crate::link::consider(owner, offer))),
+        Command::Withdraw(placement) => crate::link::withdraw(owner, &placement),
+        Command::Movable(to) => drop(to.send(crate::link::movable(owner))),
         Command::Release(wanted, to) => drop(to.send(release(owner, wanted.as_deref()))),
     }
 }

@@ -134,6 +134,7 @@ impl Owner {
         match told {
             Told::Docker(answers) => {
                 self.docker = answers;
+                self.registry.listed |= answers;
                 self.actuator.docker_is_back();
             }
             Told::Container(id, name, labels, image) => {

@@ -51,6 +51,8 @@ pub(crate) struct Registry {
     /// What `leeway deadline set` says, by id.
     pub(crate) set: BTreeMap<String, String>,
     pub(crate) manage_all: bool,
+    /// Docker has said which containers there are.
+    pub(crate) listed: bool,
 }
 
 impl Registry {

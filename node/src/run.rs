@@ -106,7 +106,7 @@ async fn serve(
     }
     let tables = launches.as_ref().map(Launches::tables_for_the_guard).transpose()?.unwrap_or_default();
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
-    let (outlook, notes) = (link::begin(config, &teller, &connect), Notes::new(Arc::clone(&metrics)));
+    let (outlook, notes) = (link::begin(config, &teller), Notes::new(Arc::clone(&metrics)));
     let owner = move || {
         // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
         let abort = AbortOnUnwind;

@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "the Docker tests use more of it")]
 mod daemon;
 
+mod running;
 mod scene;
 
 /// These are about polling, which every machine can do; `tests/probes` is about the other way.

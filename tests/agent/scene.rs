@@ -1,10 +1,11 @@
 //! A machine for a test: a Docker daemon, a simulated GPU and an agent, each the test's own.
 
 use crate::daemon::{Daemon, IMAGE, folder, leeway_program, output, stdout};
+pub(crate) use crate::running::Running;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -18,36 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) const START_ERROR_S_MAX: f64 = 0.15;
 /// Docker writes an end down late: its own processes stand between.
 pub(crate) const END_ERROR_S_MAX: f64 = 0.5;
-
-/// A process that ends with the test.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        Self(command.spawn().expect("a program that starts"))
-    }
-
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal);
-    }
-
-    /// Ends it in an orderly way.
-    pub(crate) fn stop(mut self) {
-        self.signal(rustix::process::Signal::TERM);
-        assert!(self.0.wait().expect("an end").success());
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Everything a test needs. The daemon is shared; names and places are not.
 pub(crate) struct Scene {

@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "shared with tests/cluster; each uses its part")]
 #[path = "../cluster/hall.rs"]
 mod hall;
+#[path = "../agent/running.rs"]
+mod running;
 #[allow(dead_code, reason = "shared with tests/seeing; each uses its part")]
 #[path = "../seeing/scene.rs"]
 mod scene;

@@ -1,8 +1,9 @@
 //! A cluster without an engine: one master, and as many agents as a test wants, each with a simulated GPU.
 
+pub(crate) use crate::running::Running;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::cluster::{NodeRank, PlaceWanted, Placed};
@@ -11,26 +12,6 @@ use wire::cluster::{NodeRank, PlaceWanted, Placed};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// A process that ends with the test.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Running {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        Self(command.spawn().expect("a program that starts"))
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The program under test.
 pub(crate) fn leeway() -> Command {
@@ -77,6 +58,11 @@ impl Hall {
     /// Kills the master as a power cut would.
     pub(crate) fn kill_master(&mut self) {
         self.master = None;
+    }
+
+    /// Stops it as its service manager would.
+    pub(crate) fn stop_master(&mut self) {
+        self.master.take().expect("a master").stop();
     }
 
     pub(crate) fn start_master(&mut self) {

@@ -4,6 +4,8 @@
 #[expect(dead_code, reason = "the Docker tests use more of it")]
 mod daemon;
 
+#[path = "../agent/running.rs"]
+mod running;
 #[path = "../agent/scene.rs"]
 #[expect(dead_code, reason = "the agent's tests use more of it")]
 mod scene;

@@ -2,6 +2,8 @@
 //!
 //! Against a real agent on a simulated GPU; containers are plain cgroups with labels.
 
+#[path = "../agent/running.rs"]
+mod running;
 #[allow(dead_code, reason = "shared with tests/browser; each uses its part")]
 mod scene;
 

@@ -1,9 +1,10 @@
 //! A machine for a test: a simulated GPU, an agent with an HTTP address, and programs in cgroups that have labels.
 
+pub(crate) use crate::running::Running;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -12,29 +13,6 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often to look whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// A process that ends with the test.
-pub(crate) struct Running(Child);
-
-impl Running {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        Self(command.spawn().expect("a program that starts"))
-    }
-
-    /// Ends it in an orderly way.
-    pub(crate) fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        assert!(self.0.wait().expect("an end").success());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A container to the agent: a cgroup with labels. Goes when the test does, with all that runs in it.
 pub(crate) struct Container {

@@ -8,15 +8,15 @@ use wire::cluster::MasterLine;
 
 /// How often it is looked whether a container runs twice.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// An agent that is cut off stops what may move within 20 s.
+const LONGER_THAN_A_CUT: Duration = Duration::from_secs(21);
 const SERVER: [&str; 8] =
     ["--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s", "--gpu-memory=1GiB"];
 
 #[test]
 fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
     let mut town = Town::found();
-    for node in NODES {
-        town.start_master(node, &[]);
-    }
+    town.start_masters();
     town.settle();
     assert_eq!(town.active(&NODES), 1, "swarm's leader is where it was made");
     for node in NODES {
@@ -27,6 +27,8 @@ fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
     only_the_active_master_places(&town);
     a_master_that_is_killed_comes_back_and_knows_everything(&mut town, &web);
     a_node_that_is_cut_off_stops_what_runs_elsewhere(&town, &web);
+    masters_that_are_stopped_on_purpose_stop_nothing(&mut town);
+    what_runs_once_and_was_stopped_in_a_short_cut_runs_again(&town);
     a_second_master_takes_over_with_the_leader(&mut town);
 }
 
@@ -88,11 +90,49 @@ fn a_node_that_is_cut_off_stops_what_runs_elsewhere(town: &Town, web: &str) {
     });
     let count: usize = NODES.iter().map(|node| town.running(*node, "web").len()).sum();
     assert_eq!(count, 1);
-    // Swarm uses the node again.
+    swarm_uses_all_nodes(town);
+}
+
+fn swarm_uses_all_nodes(town: &Town) {
     eventually("a swarm of three", || {
         let nodes = town.docker(1, &["node", "ls", "--format", "{{.Status}}"])?;
         (nodes.lines().filter(|status| *status == "Ready").count() == 3).then_some(())
     });
+}
+
+/// Nobody is there who could place anything elsewhere, and they said so.
+fn masters_that_are_stopped_on_purpose_stop_nothing(town: &mut Town) {
+    let running = |town: &Town| NODES.map(|node| town.running(node, "web")).concat();
+    let before = running(town);
+    for node in NODES {
+        town.stop_master(node);
+    }
+    std::thread::sleep(LONGER_THAN_A_CUT);
+    assert_eq!(running(town), before, "the same container");
+    town.start_masters();
+    let active = town.active(&NODES);
+    town.nodes(active, &["n1", "n2", "n3"]);
+}
+
+/// The cut ends before anybody places it elsewhere, and swarm does not start it again.
+fn what_runs_once_and_was_stopped_in_a_short_cut_runs_again(town: &Town) {
+    let options = ["--name", "once", "--migrate", "--deadline", "60s", "--expect", "1s"];
+    town.run(town.active(&NODES), "n3", &options, &["sleep", "100000"]);
+    let once = town.runs_on(3, "once");
+    let started = Instant::now();
+    town.network("cut", 3);
+    eventually("a container that its agent stopped", || town.running(3, "once").is_empty().then_some(()));
+    println!("a container that runs once was stopped {:.0} s after the cut", started.elapsed().as_secs_f64());
+    town.network("heal", 3);
+    let moved = town.moved(&NODES, "once");
+    println!("it was placed again {:.0} s after the cut", started.elapsed().as_secs_f64());
+    assert!(moved["reason"].as_str().is_some_and(|why| why.contains("and stopped it")), "{moved}");
+    let there = NODES.into_iter().find(|node| moved["node"] == format!("n{node}")).expect("a node");
+    assert_ne!(town.runs_on(there, "once"), once);
+    let count: usize = NODES.iter().map(|node| town.running(*node, "once").len()).sum();
+    assert_eq!(count, 1);
+    eventually("a service that is gone", || town.docker(there, &["service", "rm", "once"]));
+    swarm_uses_all_nodes(town);
 }
 
 /// Lets who looks end, also when something else fails.

@@ -5,4 +5,6 @@
 mod hall;
 mod losses;
 mod placement;
+#[path = "../agent/running.rs"]
+mod running;
 mod town;

@@ -3,6 +3,7 @@
 use crate::hall::{eventually, within};
 use crate::town::{LONG, Town, run};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use wire::client;
 use wire::cluster::{NodeRank, PlaceLine, PlaceWanted, Placed};
 
@@ -22,6 +23,7 @@ fn containers_go_where_the_node_list_says() {
     a_busy_node_is_skipped(&town);
     a_drained_node_is_emptied(&town);
     who_misses_again_and_again_moves_once(&town);
+    a_node_whose_docker_died_is_emptied(&town);
 }
 
 /// With reservations everybody gets about the same; by reports alone all go to the same node.
@@ -159,4 +161,29 @@ fn who_misses_again_and_again_moves_once(town: &Town) {
     });
     assert_eq!(town.happened(1, "moved", "misser").len(), 1);
     assert!(town.running(2, "misser").is_empty());
+}
+
+/// The containers of a Docker that crashed run on, until the agent hears that swarm has lost the node.
+fn a_node_whose_docker_died_is_emptied(town: &Town) {
+    town.docker(1, &["service", "rm", "misser"]).expect("the service to go");
+    town.nodes(1, &["n1", "n2"]);
+    let options =
+        ["--name", "orphan", "--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s"];
+    town.run(1, "n2", &options, &["sleep", "100000"]);
+    let container = town.runs_on(2, "orphan");
+    let pid = town.docker(2, &["inspect", "--format", "{{.State.Pid}}", &container]).expect("a process");
+    let lives = || std::fs::exists(format!("/proc/{pid}")).expect("an answer");
+    let crashed = Instant::now();
+    town.network("crash", 2);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(lives(), "its container runs on");
+    let moved = town.moved(&[1], "orphan");
+    println!(
+        "what ran under a Docker that died was placed again after {:.0} s",
+        crashed.elapsed().as_secs_f64()
+    );
+    assert!(!lives(), "before that the agent stopped it");
+    let why = moved["reason"].as_str().unwrap_or_default();
+    assert!(why.starts_with("from n2, which swarm has lost"), "{moved}");
+    town.runs_on(if moved["node"] == "n1" { 1 } else { 3 }, "orphan");
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::cluster::NodeRank;
 
@@ -61,9 +61,34 @@ impl Town {
         self.masters.insert(node, Running::start(&mut command));
     }
 
+    /// Starts a master on each node. One that finds no leader, for swarm elects one, ends, and is started again.
+    pub(crate) fn start_masters(&mut self) {
+        for node in NODES {
+            self.start_master(node, &[]);
+        }
+        let start = Instant::now();
+        let mut waiting = NODES.to_vec();
+        while !waiting.is_empty() {
+            assert!(start.elapsed() < LONG, "masters {waiting:?} do not answer");
+            std::thread::sleep(Duration::from_millis(200));
+            waiting.retain(|node| self.get::<Value>(*node, "/v1/master").is_none());
+            for node in &waiting {
+                let ended = self.masters.get_mut(node).map(|master| master.0.try_wait());
+                if matches!(ended, Some(Ok(Some(_)))) {
+                    self.start_master(*node, &[]);
+                }
+            }
+        }
+    }
+
     /// Kills a master as a power cut would.
     pub(crate) fn kill_master(&mut self, node: usize) {
         self.masters.remove(&node);
+    }
+
+    /// Stops a master as its service manager would.
+    pub(crate) fn stop_master(&mut self, node: usize) {
+        self.masters.remove(&node).expect("a master").stop();
     }
 
     /// Ends everything on a node.
@@ -73,7 +98,7 @@ impl Town {
         self.masters.remove(&node);
     }
 
-    /// Cuts a node off (`cut`), or undoes that (`heal`).
+    /// Cuts a node off (`cut`), or undoes that (`heal`); or ends its Docker alone (`crash`).
     pub(crate) fn network(&self, what: &str, node: usize) {
         run(script().arg(what).arg(self.places.path()).arg(node.to_string()));
     }
@@ -175,6 +200,13 @@ impl Town {
             .args(["events", "--json", "--no-follow", "--socket"])
             .arg(self.socket(master)));
         text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    /// Waits until one of the masters has moved a service, and says so: where to, and why.
+    pub(crate) fn moved(&self, masters: &[usize], service: &str) -> Value {
+        within(LONG, &format!("move of {service}"), || {
+            masters.iter().find_map(|master| self.happened(*master, "moved", service).pop())
+        })
     }
 
     /// What happened to a service, by the master's word.

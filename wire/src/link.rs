@@ -60,7 +60,7 @@ pub struct JoinAnswer {
 #[derive(Clone, PartialEq, Message)]
 pub struct FromNode {
     /// One of them.
-    #[prost(oneof = "Said", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "Said", tags = "1, 2, 3, 4, 5")]
     pub said: Option<Said>,
 }
 
@@ -79,6 +79,9 @@ pub enum Said {
     /// May a container come?
     #[prost(message, tag = "4")]
     Answer(Answer),
+    /// What was stopped here while the node was cut off, when it changes.
+    #[prost(message, tag = "5")]
+    Stopped(Stopped),
 }
 
 /// Who speaks. The certificate says so, too, and must say the same.
@@ -159,11 +162,22 @@ pub struct Answer {
     pub reason: String,
 }
 
+/// What a node stopped, because it was cut off and others may run it by now.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Stopped {
+    /// It is cut off, and nothing that may move runs there any more.
+    #[prost(bool, tag = "1")]
+    pub nothing_runs: bool,
+    /// The placements of containers that it stopped, the latest last.
+    #[prost(string, repeated, tag = "2")]
+    pub placements: Vec<String>,
+}
+
 /// What a master says.
 #[derive(Clone, PartialEq, Message)]
 pub struct FromMaster {
     /// One of them.
-    #[prost(oneof = "Told", tags = "1, 2")]
+    #[prost(oneof = "Told", tags = "1, 2, 3, 4")]
     pub told: Option<Told>,
 }
 
@@ -176,6 +190,12 @@ pub enum Told {
     /// May this container come?
     #[prost(message, tag = "2")]
     Offer(Offer),
+    /// The master is stopped on purpose. One that starts anew gives nodes that it does not hear minutes, not seconds.
+    #[prost(message, tag = "3")]
+    Farewell(Farewell),
+    /// A container that was let in does not come.
+    #[prost(message, tag = "4")]
+    Withdrawn(Withdrawn),
 }
 
 /// Whom to report to.
@@ -187,6 +207,21 @@ pub struct Welcome {
     /// The engine has a leader, as far as this master sees: one that is cut off itself, with its agent, says no.
     #[prost(bool, tag = "2")]
     pub led: bool,
+    /// The engine has lost this node, as far as this master sees.
+    #[prost(bool, tag = "3")]
+    pub lost: bool,
+}
+
+/// A master goes.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Farewell {}
+
+/// An offer that was admitted, and came to nothing.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Withdrawn {
+    /// Its placement.
+    #[prost(string, tag = "1")]
+    pub placement: String,
 }
 
 /// A container that may come.

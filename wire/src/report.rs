@@ -28,7 +28,7 @@ const NUMBERED: u8 = 1 << 4;
 const VERSION_SHIFT: u32 = 5;
 
 /// What one GPU says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
     /// Which GPU of the node.
     pub gpu: u8,
@@ -43,7 +43,7 @@ pub struct Record {
 }
 
 /// What a GPU that takes containers says besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// The lowest bits of the report's number.
     pub sequence: u16,

@@ -3,6 +3,7 @@
 //! `leeway1-<digest of the authority's certificate>-<secret>`, both in hexadecimal. The digest lets a node know its master
 //! before it has any certificate of the cluster.
 
+use crate::link::PORT;
 use std::fmt;
 use std::str::FromStr;
 
@@ -40,6 +41,11 @@ pub enum NoToken {
     /// There is no address behind it.
     #[error("the token lacks its address: accepted is TOKEN@HOST:PORT")]
     Address,
+    /// The address has no port.
+    #[error(
+        "the address behind the token lacks its port: accepted is TOKEN@HOST:PORT, and {PORT} is a master's usual port"
+    )]
+    Port,
 }
 
 impl fmt::Display for Token {
@@ -72,11 +78,14 @@ impl FromStr for Invitation {
 
     fn from_str(text: &str) -> Result<Self, NoToken> {
         let (token, address) = text.split_once('@').ok_or(NoToken::Address)?;
-        let has_port = address
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
-        let address = has_port.then(|| address.to_owned()).ok_or(NoToken::Address)?;
-        Ok(Self { token: token.parse()?, address })
+        // An IPv6 address without its brackets ends like one with a port.
+        let split = address.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+        let (host, port) = split.unwrap_or((address, ""));
+        if host.is_empty() {
+            return Err(NoToken::Address);
+        }
+        port.parse::<u16>().ok().filter(|port| *port > 0).ok_or(NoToken::Port)?;
+        Ok(Self { token: token.parse()?, address: address.to_owned() })
     }
 }
 
@@ -90,10 +99,14 @@ mod tests {
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
         let invited: Invitation = format!("{token}@gpu-1:7843").parse().unwrap();
         assert_eq!((invited.token, invited.address.as_str()), (token.clone(), "gpu-1:7843"));
+        let invited: Invitation = format!("{token}@[fd00::1]:7843").parse().unwrap();
+        assert_eq!(invited.address, "[fd00::1]:7843");
         for (wrong, why) in [
             (format!("{token}x@h:1"), NoToken::Token),
-            (format!("{token}@h"), NoToken::Address),
-            (format!("{token}@h:0"), NoToken::Address),
+            (format!("{token}@h"), NoToken::Port),
+            (format!("{token}@h:0"), NoToken::Port),
+            (format!("{token}@fd00::1"), NoToken::Port),
+            (format!("{token}@"), NoToken::Address),
             (format!("{token}@:7"), NoToken::Address),
             (token.to_string(), NoToken::Address),
             ("leeway2-a-b@h:1".to_owned(), NoToken::Token),

@@ -107,7 +107,7 @@ impl Init {
         let docker = self.record.docker(globals).await?;
         let advertise = match self.advertise {
             Some(address) => address,
-            None => format!("{}:{PORT}", own_address(docker.as_ref()).await),
+            None => with_port(&own_address(docker.as_ref()).await, PORT),
         };
         let (certificate, key) = Authority::create()?;
         let kept = Kept {
@@ -160,7 +160,8 @@ impl Remove {
         let removed = store.change(|kept| {
             kept.nodes.remove(&name).map(drop).ok_or_else(|| {
                 let known: Vec<&str> = kept.nodes.keys().map(String::as_str).collect();
-                format!("there is no node '{name}': accepted are {}", known.join(", "))
+                let known = if known.is_empty() { "none" } else { &known.join(", ") };
+                format!("there is no node '{name}' in the cluster: accepted are {known}")
             })
         });
         removed.await.map_err(|no| failure(&no))?;
@@ -200,6 +201,11 @@ pub(crate) async fn own_address(docker: Option<&Docker>) -> String {
     told.filter(|address| !address.is_empty()).unwrap_or_else(name)
 }
 
+/// A host and a port as one word, which for IPv6 needs brackets.
+pub(crate) fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 fn token(kept: &Kept) -> Result<Token> {
     let authority = Authority::load(&kept.certificate, &kept.key)?;
     Ok(Token { authority: authority.digest(), secret: kept.secret.clone() })
@@ -218,6 +224,7 @@ pub(crate) fn failure(no: &NoRecord) -> Failure {
     let cause = std::error::Error::source(no).map_or_else(String::new, |cause| format!(": {cause}"));
     let failure = Failure::new(format!("{no}{cause}"));
     match no {
+        NoRecord::Busy => failure.help("nothing was changed; say it again"),
         NoRecord::Exists => failure.help("`leeway cluster token` lets more nodes join"),
         NoRecord::Swarm(_) => {
             failure.help("this must run on a manager of a swarm; `docker swarm init` makes one")

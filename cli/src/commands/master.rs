@@ -1,6 +1,6 @@
 //! `leeway master`: the daemon that knows which node can take another container.
 
-use super::cluster::{Record, address, failure as record_failure, own_address};
+use super::cluster::{Record, address, failure as record_failure, own_address, with_port};
 use crate::docker::globals::Globals;
 use crate::failure::Failure;
 use anyhow::Result;
@@ -66,7 +66,7 @@ impl Master {
         let docker = runtime.block_on(self.record.docker(globals))?;
         let advertise = self.advertise.unwrap_or_else(|| {
             let host = runtime.block_on(own_address(docker.as_ref()));
-            format!("{host}:{}", self.listen.port())
+            with_port(&host, self.listen.port())
         });
         // Its connections belong to a runtime that ends here; the master opens its own.
         let docker = match docker {

@@ -1,6 +1,7 @@
 //! What a master makes of what agents tell it.
 
 use super::*;
+use std::collections::HashSet;
 use wire::link::Gpu;
 use wire::report::Figures;
 
@@ -10,16 +11,9 @@ fn hello(name: &str) -> Hello {
 }
 
 fn record(sequence: u16, free: u32, missed: bool) -> Vec<u8> {
-    let figures = Figures { sequence, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
-    let record = Record {
-        gpu: 0,
-        missed,
-        memory_full: false,
-        core_full: false,
-        figures: (!missed).then_some(figures),
-    };
+    let figures = Figures { sequence, memory_free_mib: free, ..Figures::default() };
     let mut bytes = Vec::new();
-    record.write(&mut bytes);
+    Record { missed, figures: (!missed).then_some(figures), ..Record::default() }.write(&mut bytes);
     bytes
 }
 
@@ -89,14 +83,16 @@ fn a_node_that_the_engine_does_not_use_says_why_and_comes_last() {
             receiver
         })
         .into();
-    book.set_unusable(HashMap::from([("a".to_owned(), "it is drained".to_owned())]));
+    let drained = HashMap::from([("a".to_owned(), "it is drained".to_owned())]);
+    book.set_view(clock::now(), View { unusable: drained.clone(), ..View::default() });
     book.set_placed(HashMap::from([("b".to_owned(), vec!["infer".to_owned()])]));
     let lines = ranked(&mut book);
     let told = |line: &NodeRank| (line.node.clone(), line.state.clone(), line.services.len());
     assert_eq!(told(&lines[0]), ("b".to_owned(), "ready".to_owned(), 1));
     assert_eq!(told(&lines[1]), ("a".to_owned(), "barred".to_owned(), 0));
     assert_eq!((lines[1].provisionable, lines[1].reason.as_deref()), (false, Some("it is drained")));
-    book.set_known(Some(HashSet::from(["a".to_owned()])));
+    let known = Some(HashSet::from(["a".to_owned()]));
+    book.set_view(clock::now(), View { unusable: drained, known, ..View::default() });
     assert!(ranked(&mut book).iter().all(|line| line.state == "barred"), "swarm knows no b");
 }
 
@@ -107,4 +103,58 @@ fn who_may_no_longer_report_is_gone_at_once() {
     book.report(session, &record(1, 1000, false)).unwrap();
     book.keep_only(|name| name != "a");
     assert!(stream.is_closed() && book.list.is_empty() && book.connected() == 0);
+}
+
+#[test]
+fn a_node_hears_what_concerns_it_and_once() {
+    let mut book = Book::new();
+    let (sender, mut stream) = mpsc::channel(TOLD_QUEUED_MAX);
+    let session = book.attach("a", &hello("a"), sender);
+    let welcome = Welcome { masters: vec!["m:1".to_owned()], led: true, lost: false };
+    book.welcome(session, &welcome);
+    let (start, lost) = (clock::now(), View { down: vec!["a".to_owned()], ..View::default() });
+    let later = start + Span::from_secs(7);
+    assert_eq!(book.lost_for(start, "a"), None);
+    for now in [start, later] {
+        book.set_view(now, lost.clone());
+        book.welcome_all(&welcome);
+    }
+    assert_eq!(book.lost_for(later, "a"), Some(Span::from_secs(7)));
+    book.set_view(later, View::default());
+    book.welcome_all(&welcome);
+    assert_eq!(book.lost_for(later, "a"), None);
+    book.withdraw(session.node, "p");
+    book.farewell();
+    let mut told = std::iter::from_fn(|| stream.try_recv().ok()?.told);
+    for lost in [false, true, false] {
+        assert_eq!(
+            told.next(),
+            Some(Told::Welcome(Welcome { lost, ..welcome.clone() })),
+            "lost, and there again"
+        );
+    }
+    assert_eq!(told.next(), Some(Told::Withdrawn(Withdrawn { placement: "p".to_owned() })));
+    assert_eq!((told.next(), told.next()), (Some(Told::Farewell(Farewell {})), None));
+}
+
+#[test]
+fn a_node_that_the_engine_knows_no_more_is_lost() {
+    let known = |ids: &[&str]| Some(ids.iter().map(|id| (*id).to_owned()).collect::<HashSet<String>>());
+    let view = View { known: known(&["a"]), ..View::default() };
+    assert!(!view.has_lost("a") && view.has_lost("b"));
+    assert!(!view.has_lost(""), "it was never in the swarm");
+    assert!(!View::default().has_lost("b"), "the engine does not answer");
+}
+
+#[test]
+fn containers_that_the_engine_does_not_run_there_make_room() {
+    let mut book = Book::new();
+    let (session, _stream) = joined(&mut book, "a");
+    book.set_placed(HashMap::from([(String::new(), vec!["0".to_owned()])]));
+    let named = |number: usize| KnownContainer { service: number.to_string(), ..KnownContainer::default() };
+    book.learn(session, (0..CONTAINERS_MAX).map(named).collect());
+    book.learn(session, vec![named(CONTAINERS_MAX)]);
+    let mut left: Vec<&String> = book.member(session.node).unwrap().containers.keys().collect();
+    left.sort();
+    assert_eq!(left, ["0", &CONTAINERS_MAX.to_string()]);
 }

@@ -14,7 +14,7 @@ pub(crate) enum Engine {
 }
 
 /// The engine's view of the cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     /// Whether its leader is on this machine.
     pub(crate) leads: bool,
@@ -28,4 +28,12 @@ pub(crate) struct View {
     pub(crate) down: Vec<String>,
     /// Nodes whose containers it has stopped.
     pub(crate) drained: Vec<String>,
+}
+
+impl View {
+    /// Whether a node is lost: the engine says so, or knows it no more.
+    pub(crate) fn has_lost(&self, id: &str) -> bool {
+        let is_unknown = self.known.as_ref().is_some_and(|known| !id.is_empty() && !known.contains(id));
+        is_unknown || self.down.iter().any(|down| down == id)
+    }
 }

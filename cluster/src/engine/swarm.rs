@@ -9,11 +9,12 @@ use crate::certificates::digest;
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{
-    Node, NodeSpecAvailabilityEnum as Availability, NodeState, Service, ServiceSpec, TaskSpecPlacement,
+    Node, NodeSpecAvailabilityEnum as Availability, NodeState, Service, ServiceSpec, Task, TaskSpecPlacement,
     TaskState,
 };
 use bollard::query_parameters::{ListServicesOptions, ListTasksOptions, UpdateServiceOptions};
 use std::collections::HashMap;
+use std::time::Duration;
 use wire::cluster::{KIND, NODE, PLACEMENT, Placed};
 use wire::labels;
 
@@ -29,6 +30,8 @@ const GPU: &str = "leeway.gpu";
 const SHOWN: &str = "NVIDIA_VISIBLE_DEVICES=";
 /// How a constraint begins that pins.
 const PIN: &str = "node.id==";
+/// How long the engine may take to answer before it counts as gone.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// What Docker answers where a name is taken, and where there is no such thing.
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
@@ -46,7 +49,8 @@ pub(crate) struct Swarm {
 pub(crate) struct PlacedService {
     pub(crate) name: String,
     id: String,
-    version: i32,
+    /// Counts its changes.
+    pub(crate) version: i32,
     spec: ServiceSpec,
     /// Where it is, as the swarm calls it.
     pub(crate) engine_id: String,
@@ -70,6 +74,12 @@ pub(crate) enum NoService {
     /// Docker refused.
     #[error("the swarm did not create the service: {0}")]
     Docker(#[from] Error),
+}
+
+/// What the engine answers, if it does so soon: a manager that lost the majority answers late or not at all.
+pub(crate) async fn soon<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    let late = |_| format!("the swarm did not answer within {} s", ANSWER_MAX.as_secs());
+    tokio::time::timeout(ANSWER_MAX, asked).await.map_err(late)?.map_err(|error| error.to_string())
 }
 
 impl Swarm {
@@ -173,9 +183,7 @@ impl Swarm {
         }
         let filters = HashMap::from([("service".to_owned(), vec![service.id.clone()])]);
         let tasks = self.docker.list_tasks(Some(ListTasksOptions { filters: Some(filters) })).await?;
-        let over = [TaskState::COMPLETE, TaskState::FAILED, TaskState::REJECTED];
-        let state = |task: &bollard::models::Task| task.status.as_ref().and_then(|status| status.state);
-        Ok(tasks.iter().any(|task| state(task).is_some_and(|state| over.contains(&state))))
+        Ok(has_ended(&tasks))
     }
 
     /// Whether a container of the service still runs where it is now.
@@ -239,6 +247,18 @@ impl PlacedService {
     fn container_label(&self, name: &str) -> Option<String> {
         self.spec.task_template.as_ref()?.container_spec.as_ref()?.labels.as_ref()?.get(name).cloned()
     }
+}
+
+/// Whether the latest run of a job is over: each time it is placed anew it begins another, and tasks of the ones before are kept.
+fn has_ended(tasks: &[Task]) -> bool {
+    let run = |task: &Task| task.job_iteration.as_ref().and_then(|run| run.index).unwrap_or(0);
+    let latest = tasks.iter().map(run).max();
+    let over = [TaskState::COMPLETE, TaskState::FAILED, TaskState::REJECTED];
+    let is_over = |task: &Task| {
+        let state = task.status.as_ref().and_then(|status| status.state);
+        state.is_some_and(|state| over.contains(&state))
+    };
+    tasks.iter().any(|task| Some(run(task)) == latest && is_over(task))
 }
 
 fn name_of(node: &Node) -> String {
@@ -323,6 +343,19 @@ mod tests {
             give_gpu(&mut spec, 2);
             assert_eq!(shown(&spec), then);
         }
+    }
+
+    #[test]
+    fn a_job_that_was_placed_again_is_over_when_its_latest_run_is() {
+        let task = |index: u64, state| Task {
+            job_iteration: Some(bollard::models::ObjectVersion { index: Some(index) }),
+            status: Some(bollard::models::TaskStatus { state: Some(state), ..Default::default() }),
+            ..Task::default()
+        };
+        let (failed, running) = (task(0, TaskState::FAILED), task(1, TaskState::RUNNING));
+        assert!(!has_ended(&[]) && has_ended(std::slice::from_ref(&failed)));
+        assert!(!has_ended(&[failed.clone(), running]));
+        assert!(has_ended(&[failed, task(1, TaskState::COMPLETE)]));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
     self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 use tonic::body::Body;
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use wire::link::{
     ATTACH, FromMaster, FromNode, JOIN, JoinAnswer, JoinRequest, MASTER_NAME, MESSAGE_BYTES_MAX, RENEW,
@@ -48,6 +48,14 @@ pub enum NoMaster {
     /// Our own key or certificate cannot be used.
     #[error("this node's key or certificate cannot be used: {0}")]
     Own(String),
+}
+
+impl NoMaster {
+    /// A master, known by its certificate, says that this node is no member any more. What it ran it runs on: nobody places that
+    /// elsewhere while swarm has the node.
+    pub fn is_dismissal(&self) -> bool {
+        matches!(self, Self::Said(status) if status.code() == Code::NotFound)
+    }
 }
 
 /// What carries calls.

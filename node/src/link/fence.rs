@@ -1,121 +1,132 @@
-//! A node that no master can reach stops what another node may be running by now.
+//! A node that is cut off stops what another node may be running by now: containers that may move (`leeway.migrate=true`) and that
+//! a master placed.
 //!
-//! Only containers that may move (`leeway.migrate=true`) and that a master placed. A master that was killed is no reason: its
-//! machine still answers that nobody listens, and so this node is not cut off.
+//! Docker is not asked. It may be what has failed, and the containers of a daemon that crashed run on; so their processes are found
+//! by their cgroups, and ended by the kernel.
 
 use super::client::KEEP_ALIVE;
-use crate::run::Connect;
-use bollard::query_parameters::{KillContainerOptions, ListContainersOptions};
+use super::contact::{CUT_OFF_AFTER, Contact};
+use crate::commands::Command;
+use crate::facts::{Teller, Told, cgroup};
+use crate::owner::Owner;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 use wire::cluster::PLACEMENT;
 use wire::labels::MIGRATE;
+use wire::link::Stopped;
 
-/// How long after the last sign of life. With the 8 s that a cut takes to be seen, a master that waits 30 s is sure.
-const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
-/// The same where a master answers that swarm has no leader, which it knows within 7 s: swarm may be electing one.
-const LEADERLESS_AFTER: Duration = Duration::from_secs(18);
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How many placements are remembered whose containers were stopped here.
+const STOPPED_MAX: usize = 1000;
 
-/// When any master's machine was last known to be there.
-pub(super) struct Contact(Mutex<Seen>);
+/// The containers that may move, by id, and their placements; nothing where Docker has not said yet which there are.
+pub(crate) type Movable = Option<HashMap<String, String>>;
 
-struct Seen {
-    at: Instant,
-    /// How many streams are open to masters that see a leader.
-    led: usize,
-    /// How many to others.
-    leaderless: usize,
+/// Those that are here.
+pub(crate) fn movable(owner: &Owner) -> Movable {
+    let may_move = owner.registry.all().filter_map(|known| {
+        let placement = known.labels.get(PLACEMENT)?;
+        let may = known.labels.get(MIGRATE).is_some_and(|may| may == "true");
+        may.then(|| (known.id.clone(), placement.clone()))
+    });
+    owner.registry.listed.then(|| may_move.collect())
 }
 
-impl Contact {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Seen { at: Instant::now(), led: 0, leaderless: 0 }))
-    }
-
-    /// A master's machine answered.
-    pub(super) fn seen(&self) {
-        self.lock().at = Instant::now();
-    }
-
-    /// A stream's master sees a leader (true), or sees none (false), or the stream is not open (none): from, to.
-    pub(super) fn change(&self, from: Option<bool>, to: Option<bool>) {
-        let mut seen = self.lock();
-        // Until now somebody saw a leader, or does from now on.
-        if from == Some(true) || to == Some(true) {
-            seen.at = Instant::now();
-        }
-        match from {
-            Some(true) => seen.led -= 1,
-            Some(false) => seen.leaderless -= 1,
-            None => {}
-        }
-        match to {
-            Some(true) => seen.led += 1,
-            Some(false) => seen.leaderless += 1,
-            None => {}
-        }
-    }
-
-    fn is_cut_off(&self, now: Instant) -> bool {
-        let seen = self.lock();
-        let after = if seen.leaderless > 0 { LEADERLESS_AFTER } else { CUT_OFF_AFTER };
-        seen.led == 0 && now.duration_since(seen.at) >= after
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Stops what this node lost the right to run, for as long as it is cut off.
-pub(super) async fn keep(contact: std::sync::Arc<Contact>, connect: Connect) {
+/// Stops what this node lost the right to run, for as long as it is cut off. Masters hear of it by `told`.
+pub(super) async fn keep(contact: Arc<Contact>, teller: Teller, told: watch::Sender<Stopped>) {
     let mut said = false;
+    // Those that were told to die, and were not seen gone yet.
+    let mut dying = HashMap::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        if !contact.is_cut_off(Instant::now()) {
-            said = false;
-            continue;
-        }
-        if !said {
+        let is_cut_off = contact.is_cut_off(Instant::now());
+        let running = if is_cut_off { end_all(&teller).await } else { Some(HashMap::new()) };
+        if is_cut_off && !said {
             let seconds = (CUT_OFF_AFTER + 2 * KEEP_ALIVE).as_secs();
             eprintln!(
-                "warning: no master was reached for up to {seconds} s: containers that may move are stopped here"
+                "warning: no master let this node run on for up to {seconds} s: what may move is stopped here"
             );
-            said = true;
         }
-        if let Err(error) = stop(&connect).await {
-            eprintln!("warning: containers that may move could not be stopped: {error}");
+        said = is_cut_off;
+        let Some(running) = running else { continue };
+        for id in running.keys().filter(|id| !dying.contains_key(*id)) {
+            eprintln!("notice: container {id} is stopped: this node is cut off, and it may run elsewhere");
         }
+        let before = std::mem::replace(&mut dying, running);
+        let gone =
+            before.into_iter().filter(|(id, _)| !dying.contains_key(id)).map(|(_, placement)| placement);
+        let nothing_runs = is_cut_off && dying.is_empty();
+        told.send_if_modified(|told| note(told, gone, nothing_runs));
     }
 }
 
-async fn stop(connect: &Connect) -> Result<(), String> {
-    let docker = connect()?;
-    let docker = docker.negotiate_version().await.map_err(|error| error.to_string())?;
-    let labels = vec![format!("{MIGRATE}=true"), PLACEMENT.to_owned()];
-    let options = ListContainersOptions {
-        filters: Some(HashMap::from([("label".to_owned(), labels)])),
-        ..ListContainersOptions::default()
-    };
-    let found = docker.list_containers(Some(options)).await.map_err(|error| error.to_string())?;
-    // At once: one that takes long to die must not keep the others running.
-    let ids: Vec<String> = found.into_iter().filter_map(|container| container.id).collect();
-    let kill = |id| docker.kill_container(id, None::<KillContainerOptions>);
-    let killed = futures_util::future::join_all(ids.iter().map(|id| kill(id))).await;
-    for (id, killed) in ids.iter().zip(killed) {
-        match killed {
-            Ok(()) => {
-                eprintln!(
-                    "notice: container {id} is stopped: this node is cut off, and it may run elsewhere"
-                );
-            }
-            Err(error) => eprintln!("warning: container {id} could not be stopped: {error}"),
+/// Ends the processes of containers that may move. Those that had any; nothing where nobody can tell.
+async fn end_all(teller: &Teller) -> Movable {
+    let (to, answer) = oneshot::channel();
+    teller.tell_soon(Told::Command(Command::Movable(to))).await;
+    let movable = answer.await.ok()??;
+    // The whole of /proc is read: not on the thread that everybody's messages come by.
+    let running = tokio::task::spawn_blocking(move || end(&movable)).await.ok()?;
+    let running =
+        running.map_err(|error| eprintln!("warning: what may move could not be stopped: {error}")).ok()?;
+    for id in running.keys() {
+        // Whoever is frozen must be let go to die.
+        teller.tell_soon(Told::Stopping(id.clone())).await;
+    }
+    Some(running)
+}
+
+/// One that cannot be ended does not keep the others alive, but nobody may say then that nothing runs.
+fn end(movable: &HashMap<String, String>) -> io::Result<HashMap<String, String>> {
+    let (mut running, mut failed) = (HashMap::new(), None);
+    for entry in std::fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+        let Some(pid) = pid else { continue };
+        match end_one(pid, movable) {
+            Ok(ended) => running.extend(ended),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(())
+    failed.map_or(Ok(running), Err)
+}
+
+/// The container of a process that was ended, and its placement; nothing for one that is none of our business.
+fn end_one(pid: Pid, movable: &HashMap<String, String>) -> io::Result<Option<(String, String)>> {
+    let home = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero()))?;
+        let found = cgroup::container_ids(&text).into_iter().find_map(|id| movable.get_key_value(&id));
+        Ok::<_, io::Error>(found)
+    };
+    if home()?.is_none() {
+        return Ok(None);
+    }
+    // A pid may go to another process at any time; what is opened stays what it is.
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let Some((id, placement)) = home()? else { return Ok(None) };
+    pidfd_send_signal(process, Signal::KILL)?;
+    Ok(Some((id.clone(), placement.clone())))
+}
+
+/// A process that ended meanwhile.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+/// Takes in whose containers are gone, and whether any is left. True if that is news.
+fn note(told: &mut Stopped, gone: impl Iterator<Item = String>, nothing_runs: bool) -> bool {
+    let before = told.clone();
+    told.placements.extend(gone);
+    let surplus = told.placements.len().saturating_sub(STOPPED_MAX);
+    told.placements.drain(..surplus);
+    told.nothing_runs = nothing_runs;
+    *told != before
 }
 
 #[cfg(test)]
@@ -123,18 +134,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_cut_off_when_nobody_was_there_for_a_while() {
-        let contact = Contact::new();
-        let now = Instant::now();
-        assert!(!contact.is_cut_off(now));
-        assert!(contact.is_cut_off(now + CUT_OFF_AFTER + LOOK_EVERY));
-        contact.change(None, Some(true));
-        assert!(!contact.is_cut_off(now + CUT_OFF_AFTER * 9), "a stream is open");
-        contact.change(Some(true), Some(false));
-        let now = Instant::now();
-        assert!(!contact.is_cut_off(now + CUT_OFF_AFTER), "swarm may be electing a leader");
-        assert!(contact.is_cut_off(now + LEADERLESS_AFTER));
-        contact.change(Some(false), None);
-        assert!(contact.is_cut_off(now + CUT_OFF_AFTER + LOOK_EVERY));
+    fn masters_hear_what_was_stopped_and_when_nothing_is_left() {
+        let mut told = Stopped::default();
+        let gone = |placements: &[&str]| placements.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        assert!(!note(&mut told, gone(&[]).into_iter(), false), "they still die");
+        assert!(note(&mut told, gone(&["one", "two"]).into_iter(), true));
+        assert!(!note(&mut told, gone(&[]).into_iter(), true));
+        assert!(note(&mut told, gone(&[]).into_iter(), false), "it is not cut off any more");
+        assert_eq!(told.placements, ["one", "two"], "what was stopped is told all the same");
+        let many: Vec<String> = (0..STOPPED_MAX).map(|number| number.to_string()).collect();
+        note(&mut told, many.into_iter(), false);
+        assert_eq!((told.placements.len(), told.placements[0].as_str()), (STOPPED_MAX, "0"));
+    }
+
+    #[test]
+    fn whoever_is_in_no_such_container_is_left_alone_and_one_that_is_gone_is_no_failure() {
+        let movable = HashMap::from([("a".repeat(64), "placement".to_owned())]);
+        let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
+        assert_eq!(end_one(own, &movable).unwrap(), None);
+        assert!(is_gone(&end_one(Pid::from_raw(i32::MAX).unwrap(), &movable).unwrap_err()));
     }
 }

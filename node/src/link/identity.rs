@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use wire::link::JoinAnswer;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Certificates are good for 90 days, and renewed after a third of that.
-const RENEWED_AFTER: Duration = Duration::from_hours(24 * 30);
+/// A certificate is renewed after this part of its life.
+const RENEWED_AFTER: u64 = 3;
 
 /// What a member has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +70,15 @@ impl Identity {
         write(folder, "masters", &(self.masters.join("\n") + "\n"))
     }
 
-    /// A request for a new certificate for the same key; nothing while the one there is young.
-    pub(crate) fn renewal(&self, folder: &Path) -> Option<String> {
-        let made =
-            std::fs::metadata(folder.join("certificate.pem")).and_then(|about| about.modified()).ok()?;
-        (made.elapsed().ok()? > RENEWED_AFTER).then_some(())?;
+    /// A request for a new certificate for the same key; nothing while the one there is young. A file's age says nothing of it: files
+    /// are copied and restored.
+    pub(crate) fn renewal(&self, now: SystemTime) -> Option<String> {
+        let der = self.certificate_der()?;
+        let (_, read) = X509Certificate::from_der(&der).ok()?;
+        let at = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).ok();
+        let (from, until) = (at(read.validity().not_before)?, at(read.validity().not_after)?);
+        let old_at = Duration::from_secs(from + until.saturating_sub(from) / RENEWED_AFTER);
+        (now >= SystemTime::UNIX_EPOCH + old_at).then_some(())?;
         request_for(&KeyPair::from_pem(&self.key).ok()?).ok()
     }
 
@@ -139,6 +144,18 @@ mod tests {
         assert_eq!(Identity::load(&folder).unwrap(), Some(identity.clone()));
         let mode = std::fs::metadata(folder.join("key.pem")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(identity.renewal(&folder), None, "it is young");
+    }
+
+    #[test]
+    fn a_certificate_says_itself_when_it_is_old() {
+        const DAY: Duration = Duration::from_hours(24);
+        let (key, _) = new_key().unwrap();
+        let mut about = CertificateParams::default();
+        let now = SystemTime::now();
+        (about.not_before, about.not_after) = (now.into(), (now + 90 * DAY).into());
+        let certificate = about.self_signed(&KeyPair::from_pem(&key).unwrap()).unwrap().pem();
+        let identity = Identity { key, certificate, authority: String::new(), masters: Vec::new() };
+        assert_eq!(identity.renewal(now + 29 * DAY), None, "it is young");
+        assert!(identity.renewal(now + 31 * DAY).is_some());
     }
 }

@@ -16,12 +16,15 @@ mod sayer;
 
 mod outlook;
 
+mod contact;
+
 mod fence;
 
 mod streams;
 
+pub(crate) use fence::{Movable, movable};
 pub use outlook::Snapshot;
-pub(crate) use outlook::{Outlook, consider, publish};
+pub(crate) use outlook::{Outlook, consider, publish, withdraw};
 pub use sayer::Sayer;
 
 use crate::run::Connect;
@@ -53,13 +56,9 @@ pub async fn join(
 }
 
 /// Reports to every master from now on, if this node is a member of a cluster: where the owner puts what they are told.
-pub(crate) fn begin(
-    config: &crate::Config,
-    teller: &crate::facts::Teller,
-    connect: &Connect,
-) -> Option<Outlook> {
+pub(crate) fn begin(config: &crate::Config, teller: &crate::facts::Teller) -> Option<Outlook> {
     let (snapshots, told) = tokio::sync::watch::channel(Snapshot::default());
-    streams::start(config, told, teller, connect).then(|| Outlook::new(snapshots))
+    streams::start(config, told, teller).then(|| Outlook::new(snapshots))
 }
 
 /// What the swarm calls this machine; empty outside a swarm.

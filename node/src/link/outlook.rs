@@ -169,6 +169,13 @@ pub(crate) fn consider(owner: &mut Owner, offer: Offer) -> Answer {
     }
 }
 
+/// A container that was promised a place does not come: the place is free again.
+pub(crate) fn withdraw(owner: &mut Owner, placement: &str) {
+    if let Some(outlook) = &mut owner.outlook {
+        outlook.promises.0.retain(|promise| promise.placement != placement);
+    }
+}
+
 fn judge(owner: &mut Owner, offer: &Offer, now: Instant) -> Result<Option<Demand>, String> {
     drop_the_kept(owner, now);
     let gpu = u16::try_from(offer.gpu).map(GpuId).ok();

@@ -49,15 +49,8 @@ mod tests {
     use super::*;
 
     fn now(free: u32, missed: bool) -> Snapshot {
-        let figures =
-            Figures { sequence: 0, memory_free_mib: free, float_sum_ms: None, float_least_ms: None };
-        let record = Record {
-            gpu: 0,
-            missed,
-            memory_full: false,
-            core_full: false,
-            figures: (!missed).then_some(figures),
-        };
+        let figures = Figures { memory_free_mib: free, ..Figures::default() };
+        let record = Record { missed, figures: (!missed).then_some(figures), ..Record::default() };
         Snapshot { records: vec![record], ..Snapshot::default() }
     }
 

@@ -1,21 +1,23 @@
 //! One stream to each master, kept up for as long as the agent runs.
 
 use super::client::{Connection, NoMaster, member_tls};
-use super::fence::{self, Contact};
+use super::contact::{Contact, Word};
+use super::fence;
 use super::identity::{self, Identity};
 use super::{Sayer, Snapshot};
 use crate::commands::Command;
 use crate::facts::{Teller, Told};
-use crate::run::Connect;
 use futures_util::stream;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_rustls::rustls::ClientConfig;
-use wire::link::{FromMaster, FromNode, HEARTBEAT_MS, Hello, Reports, Said, Told as FromTheMaster};
+use wire::link::{
+    FromMaster, FromNode, HEARTBEAT_MS, Hello, Reports, Said, Stopped, Told as FromTheMaster, Withdrawn,
+};
 
 /// The first wait before connecting again, doubled each time.
 const WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -38,17 +40,14 @@ struct Member {
     snapshots: watch::Receiver<Snapshot>,
     teller: Teller,
     contact: Arc<Contact>,
+    /// What was stopped here.
+    stopped: watch::Receiver<Stopped>,
     /// Where masters are told of.
     masters: mpsc::Sender<Vec<String>>,
 }
 
 /// Reports to every master from now on, if this node is a member of a cluster. Whether it is.
-pub(crate) fn start(
-    config: &crate::Config,
-    snapshots: watch::Receiver<Snapshot>,
-    teller: &Teller,
-    connect: &Connect,
-) -> bool {
+pub(crate) fn start(config: &crate::Config, snapshots: watch::Receiver<Snapshot>, teller: &Teller) -> bool {
     let folder = identity::folder(&config.state_dir);
     let identity = match Identity::load(&folder) {
         Ok(None) => return false,
@@ -65,11 +64,12 @@ pub(crate) fn start(
             return false;
         }
     };
-    let contact = Arc::new(Contact::new());
+    let contact = Arc::new(Contact::new(identity.masters.clone()));
     let (masters, told) = mpsc::channel(SAID_QUEUED_MAX);
+    let (stopping, stopped) = watch::channel(Stopped::default());
+    tokio::spawn(fence::keep(Arc::clone(&contact), teller.clone(), stopping));
     let (name, teller) = (config.node.clone(), teller.clone());
-    let member = Member { name, tls, snapshots, teller, contact: Arc::clone(&contact), masters };
-    tokio::spawn(fence::keep(contact, Arc::clone(connect)));
+    let member = Member { name, tls, snapshots, teller, contact, stopped, masters };
     tokio::spawn(keep_all(member, identity, folder, told));
     true
 }
@@ -102,6 +102,7 @@ async fn keep_all(
                 let Some(masters) = masters else { return };
                 if masters != identity.masters && !masters.is_empty() {
                     identity.masters = masters;
+                    member.contact.set_masters(identity.masters.clone());
                     if let Err(error) = identity.save_masters(&folder) {
                         eprintln!("warning: the masters' addresses could not be kept: {error}");
                     }
@@ -110,7 +111,7 @@ async fn keep_all(
             _ = renew.tick() => if let Some(newer) = renewed(&identity, &folder, &member).await {
                 if let Ok(tls) = member_tls(&newer) {
                     member.tls = tls;
-                    // Streams that are open stay; the next ones show the new certificate.
+                    // All of them begin anew, and show the new certificate.
                     streams.drain().for_each(|(_, kept)| kept.abort());
                 }
                 identity = newer;
@@ -121,7 +122,7 @@ async fn keep_all(
 
 /// A newer certificate, if the one there is old and a master gives one.
 async fn renewed(identity: &Identity, folder: &std::path::Path, member: &Member) -> Option<Identity> {
-    let request = identity.renewal(folder)?;
+    let request = identity.renewal(SystemTime::now())?;
     for address in &identity.masters {
         let Ok(mut connection) = Connection::open(address, Arc::clone(&member.tls)).await else { continue };
         match connection.renew(request.clone()).await {
@@ -148,9 +149,8 @@ async fn keep(member: Member, address: String) {
             (wait, said) = (WAIT_FIRST, None);
         }
         if let Err(why) = ended {
-            // Whoever answers that nobody listens is there; that this very machine is says nothing.
-            if matches!(why, NoMaster::Refused(_)) && !is_own(&address) {
-                member.contact.seen();
+            if why.is_dismissal() {
+                member.contact.renew();
             }
             let why = why.to_string();
             if said.as_ref() != Some(&why) {
@@ -161,12 +161,6 @@ async fn keep(member: Member, address: String) {
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(WAIT_MAX);
     }
-}
-
-/// Whether an address is this machine's own: only such can be bound.
-fn is_own(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    std::net::UdpSocket::bind((host, 0)).is_ok()
 }
 
 /// One connection, from the greeting to its end.
@@ -183,13 +177,22 @@ async fn stream_once(member: &Member, address: &str) -> Result<(), NoMaster> {
     let said =
         stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|said| (said, receiver)) });
     let mut from_master = connection.attach(said).await?;
-    let mut open = Open::new(&member.contact);
+    let mut open = Open { contact: &member.contact, address, word: None };
     eprintln!("notice: this node reports to {address}");
     let talking = say(member, &first, &sender);
     tokio::pin!(talking);
+    let mut stopped = member.stopped.clone();
+    // A master that was away hears of it, too; of nothing it need not.
+    if *stopped.borrow() != Stopped::default() {
+        stopped.mark_changed();
+    }
     let ended = loop {
         tokio::select! {
             () = &mut talking => break Ok(()),
+            Ok(()) = stopped.changed() => {
+                let told = stopped.borrow_and_update().clone();
+                let _ = sender.send(Said::Stopped(told).into()).await;
+            }
             told = from_master.message() => match told {
                 Ok(Some(told)) => hear(member, told, &sender, &mut open).await,
                 Ok(None) => break Err(NoMaster::Lost("the master closed it".to_owned())),
@@ -227,10 +230,14 @@ async fn say(member: &Member, first: &Snapshot, sender: &mpsc::Sender<FromNode>)
     }
 }
 
-async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>, open: &mut Open) {
+async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>, open: &mut Open<'_>) {
     match told.told {
         Some(FromTheMaster::Welcome(welcome)) => {
-            open.sees_leader(Some(welcome.led));
+            open.is_told(match (welcome.led, welcome.lost) {
+                (false, _) => Word::Leaderless,
+                (true, true) => Word::Lost,
+                (true, false) => Word::Stay,
+            });
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
@@ -240,29 +247,31 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
                 let _ = sender.send(Said::Answer(answer).into()).await;
             }
         }
+        Some(FromTheMaster::Withdrawn(Withdrawn { placement })) => {
+            member.teller.tell_soon(Told::Command(Command::Withdraw(placement))).await;
+        }
+        Some(FromTheMaster::Farewell(_)) => open.contact.farewell(open.address, true),
         None => {}
     }
 }
 
-/// A stream that is open, as long as this lives. It says that this node is not cut off while its master sees a leader.
-struct Open {
-    contact: Arc<Contact>,
-    led: Option<bool>,
+/// A stream that is open, as long as this lives, and what its master says of this node.
+struct Open<'a> {
+    contact: &'a Contact,
+    address: &'a str,
+    word: Option<Word>,
 }
 
-impl Open {
-    fn new(contact: &Arc<Contact>) -> Self {
-        Self { contact: Arc::clone(contact), led: None }
-    }
-
-    fn sees_leader(&mut self, led: Option<bool>) {
-        self.contact.change(self.led, led);
-        self.led = led;
+impl Open<'_> {
+    fn is_told(&mut self, word: Word) {
+        self.contact.farewell(self.address, false);
+        self.contact.change(self.word, Some(word));
+        self.word = Some(word);
     }
 }
 
-impl Drop for Open {
+impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.sees_leader(None);
+        self.contact.change(self.word, None);
     }
 }
