@@ -8,11 +8,14 @@ use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
-use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Terms};
+use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Span, Terms};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
+
+/// How long others with a deadline may come first when contexts are made.
+const OVERTAKEN_FOR: Span = Span::from_secs(10);
 
 /// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
 const LEAKS_MAX: u32 = 2;
@@ -216,7 +219,8 @@ impl Owner {
                 if before == Some(Coverage::Memory) && coverage.is_some() {
                     self.probed.widened.insert(process);
                 }
-                launches.cover(process, gpu.unwrap_or(GpuId(0)), coverage);
+                let due = self.first_due(process, gpu, now);
+                launches.cover(process, gpu.unwrap_or(GpuId(0)), coverage, due);
                 if coverage.is_none() {
                     self.probed.covered.remove(&process);
                 }
@@ -228,6 +232,20 @@ impl Owner {
                 launches.set_role(process, gpu, role);
             }
         }
+    }
+
+    /// When what a process does first is due, where anybody is held at all. One without a deadline is not overtaken for ever.
+    fn first_due(&self, process: Process, gpu: Option<GpuId>, now: Instant) -> Option<Instant> {
+        let may_be = |known: &GpuId| gpu.is_none_or(|gpu| gpu == *known);
+        if !self.gpus.keys().copied().filter(may_be).all(|gpu| self.scheduler.policy(gpu).acts()) {
+            return None;
+        }
+        let start = self.probed.starts.get(&process);
+        let known =
+            start.and_then(|start| start.container).and_then(|container| self.registry.get(container));
+        let deadline = known.and_then(|known| known.terms).and_then(|terms| terms.deadline);
+        let from = start.map_or(now, |start| start.at);
+        Some(from + deadline.map_or(OVERTAKEN_FOR, |deadline| deadline.span()))
     }
 
     /// Everybody we know of, where it is, and how much of it should be seen.

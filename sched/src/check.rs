@@ -79,7 +79,8 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     let contenders = || ours.iter().filter(|task| task.contends(now, linger) && !for_memory(task));
     let mut held_contenders = contenders().filter(waits);
     if let Some(held) = held_contenders.next()
-        && !contenders().any(|task| !task.is_gripped() || is_in_flight(task))
+        && !contenders().any(|task| !task.is_gripped())
+        && !lets_finish(contenders())
         && !fifo_waits_for_a_reading(held)
     {
         return Some(format!("task {} needs GPU {}, and nobody else does", held.id.0, gpu.0));
@@ -87,9 +88,11 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
     None
 }
 
-/// Its gate is shut, but its work is on the GPU.
-fn is_in_flight(task: &Task) -> bool {
-    task.demand == Demand::Busy && task.stopped_since.is_none()
+/// The next one lets finish what is in flight, and who launched that waits at its own gate for the next one.
+fn lets_finish<'a>(mut contenders: impl Iterator<Item = &'a &'a Task> + Clone) -> bool {
+    let in_flight = |task: &&Task| task.demand == Demand::Busy && task.stopped_since.is_none();
+    contenders.clone().any(in_flight)
+        && contenders.any(|task| matches!(task.reason, Some(Reason::StillRuns(_))))
 }
 
 /// Under `fifo` a task waits for whoever came first until that one's memory is back to zero, even

@@ -5,10 +5,10 @@
 //! 4.9 s for what takes 4.4 one after another, and none of them was done before.
 //!
 //! Approach: the next one waits until what is in flight has drained, as long as its deadline allows: it must still be able to make it
-//! when it then has to share the GPU after all, at half its speed. Of a first run nobody knows how long it takes; a quarter of its
-//! deadline is what it may wait.
+//! when it then has to share the GPU after all, at half its speed. Of a first run nobody knows how long it takes; an eighth of its
+//! deadline is what it may wait. One of a few milliseconds does not wait: it would be done sooner beside.
 
-use super::{Candidate, Judgement, Scene, slack};
+use super::{Candidate, Judgement, Scene, is_shorter, slack};
 use crate::action::Reason;
 use crate::task::{Demand, TaskId};
 use crate::time::{Instant, Span};
@@ -25,7 +25,8 @@ pub(super) fn let_finish(scene: &Scene<'_>, first: (Instant, TaskId), judgement:
     for candidate in scene.candidates.iter().filter(|candidate| asks(candidate.task.demand)) {
         let Some(due) = candidate.due.filter(|due| (*due, candidate.task.id) <= first) else { continue };
         let spare = may_wait(scene, candidate, due);
-        if spare > Span::ZERO && scene.may_hold(candidate) {
+        let brief = is_shorter(candidate, scene.settings.brief_task());
+        if spare > Span::ZERO && !brief && scene.may_hold(candidate) {
             judgement.hold(candidate, Reason::StillRuns(ahead));
             judgement.wake_at(Some(scene.now + spare));
         }
@@ -39,5 +40,5 @@ fn may_wait(scene: &Scene<'_>, candidate: &Candidate<'_>, due: Instant) -> Span 
         return slack(due, scene.now, left + left) - scene.settings.margin;
     }
     let deadline = candidate.task.deadline.map_or(Span::ZERO, |deadline| deadline.span());
-    slack(due, scene.now, deadline.scaled(3, 4))
+    slack(due, scene.now, deadline.scaled(7, 8))
 }

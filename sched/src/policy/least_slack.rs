@@ -10,9 +10,10 @@
 //! saves the largest number of the others (the rule of Moore and Hodgson). Of those that stay, the
 //! slack is what their deadlines leave after the upper forecast of all work due no later. While the
 //! least slack exceeds a margin, the tasks without a deadline to make take turns beside the first;
-//! else they wait. The first itself lets finish what is in flight, if it can.
+//! else they wait. The first itself lets finish what is in flight, if it can. While there is slack to
+//! spare, tasks of a few milliseconds share the GPU: to hold them would take longer than it saves.
 
-use super::{Candidate, Judgement, Policy, Scene, in_flight, slack, turns};
+use super::{Candidate, Judgement, Policy, Scene, in_flight, is_shorter, slack, turns};
 use crate::action::Reason;
 use crate::scheduler::Settings;
 use crate::task::TaskId;
@@ -46,9 +47,11 @@ impl Policy for LeastSlack {
         let someone_contends = scene.someone_contends;
         match by_due.iter().find(|(_, candidate)| candidate.contends || !someone_contends) {
             Some((due, first)) => {
-                hold_later_dues(scene, (*due, first.task.id), &yielding, &mut judgement);
-                in_flight::let_finish(scene, (*due, first.task.id), &mut judgement);
-                hold_the_rest(scene, first.task.id, &by_due, &rest, &yielding, &mut judgement);
+                let first = (*due, first.task.id);
+                let thinnest = thinnest(scene, &by_due);
+                hold_later_dues(scene, first, thinnest, &yielding, &mut judgement);
+                in_flight::let_finish(scene, first, &mut judgement);
+                hold_the_rest(scene, first.1, thinnest, &rest, &yielding, &mut judgement);
             }
             None => turns::take_turns(scene, &rest, &mut judgement),
         }
@@ -94,31 +97,10 @@ fn who_yields(now: Instant, by_due: &[(Instant, &Candidate<'_>)]) -> BTreeSet<Ta
     yielding
 }
 
-/// Of those that can make it, only the first runs: sharing would cost them all.
-fn hold_later_dues(
-    scene: &Scene<'_>,
-    first: (Instant, TaskId),
-    yielding: &BTreeSet<TaskId>,
-    judgement: &mut Judgement,
-) {
-    let stays = |candidate: &&Candidate<'_>| !yielding.contains(&candidate.task.id);
-    let is_later =
-        |candidate: &&Candidate<'_>| candidate.due.is_some_and(|due| (due, candidate.task.id) > first);
-    let later = scene.candidates.iter().filter(stays).filter(is_later);
-    for candidate in later.filter(|candidate| scene.may_hold(candidate)) {
-        judgement.hold(candidate, Reason::DueSooner(first.1));
-    }
-}
+/// What the task with the least to spare has to spare, beyond its margin; its slack; which one it is.
+type Thinnest = (Span, Span, TaskId);
 
-/// Tasks without a deadline to make run beside the first while everybody has slack to spare.
-fn hold_the_rest(
-    scene: &Scene<'_>,
-    first: TaskId,
-    by_due: &[(Instant, &Candidate<'_>)],
-    rest: &[&Candidate<'_>],
-    yielding: &BTreeSet<TaskId>,
-    judgement: &mut Judgement,
-) {
+fn thinnest(scene: &Scene<'_>, by_due: &[(Instant, &Candidate<'_>)]) -> Option<Thinnest> {
     let mut work = Span::ZERO;
     let spare = by_due.iter().map(|(due, candidate)| {
         let left = candidate.forecast.left_upper(candidate.served);
@@ -127,7 +109,43 @@ fn hold_the_rest(
         let slack = slack(*due, scene.now, work);
         (slack - margin(scene.settings, deadline), slack, candidate.task.id)
     });
-    let Some((spare, slack, thinnest)) = spare.min() else { return };
+    spare.min()
+}
+
+/// Of those that can make it, only the first runs: sharing would cost them all. But for the briefest, while all have slack to spare.
+fn hold_later_dues(
+    scene: &Scene<'_>,
+    first: (Instant, TaskId),
+    thinnest: Option<Thinnest>,
+    yielding: &BTreeSet<TaskId>,
+    judgement: &mut Judgement,
+) {
+    let spare = thinnest.map_or(Span::ZERO, |(spare, ..)| spare);
+    let brief = scene.settings.brief_task();
+    let may_share = |candidate: &Candidate<'_>| spare > Span::ZERO && is_shorter(candidate, brief);
+    let stays = |candidate: &&Candidate<'_>| !yielding.contains(&candidate.task.id);
+    let is_later =
+        |candidate: &&Candidate<'_>| candidate.due.is_some_and(|due| (due, candidate.task.id) > first);
+    let later = scene.candidates.iter().filter(stays).filter(is_later);
+    for candidate in later.filter(|candidate| scene.may_hold(candidate)) {
+        if may_share(candidate) {
+            judgement.wake_at(Some(scene.now + spare));
+        } else {
+            judgement.hold(candidate, Reason::DueSooner(first.1));
+        }
+    }
+}
+
+/// Tasks without a deadline to make run beside the first while everybody has slack to spare.
+fn hold_the_rest(
+    scene: &Scene<'_>,
+    first: TaskId,
+    thinnest: Option<Thinnest>,
+    rest: &[&Candidate<'_>],
+    yielding: &BTreeSet<TaskId>,
+    judgement: &mut Judgement,
+) {
+    let Some((spare, slack, thinnest)) = thinnest else { return };
     if spare > Span::ZERO {
         turns::take_turns(scene, rest, judgement);
         judgement.wake_at(Some(scene.now + spare));

@@ -102,10 +102,7 @@ impl Scene<'_> {
     /// of their length, a hold costs a fixed time: below the break-even the task is better let
     /// through (paper 001, Fig. 9, where small tasks got slower).
     pub fn worth_holding(&self, candidate: &Candidate<'_>) -> bool {
-        let small = candidate.forecast.is_known()
-            && candidate.forecast.upper <= self.settings.small_task()
-            && candidate.served <= self.settings.small_task();
-        !small
+        !is_shorter(candidate, self.settings.small_task())
     }
 
     /// The scene without some of its tasks.
@@ -153,6 +150,11 @@ impl Judgement {
     fn wake_at(&mut self, moment: Option<Instant>) {
         self.wake = self.wake.into_iter().chain(moment).min();
     }
+}
+
+/// Whether a task is known to take no longer than that.
+fn is_shorter(candidate: &Candidate<'_>, than: Span) -> bool {
+    candidate.forecast.is_known() && candidate.forecast.upper <= than && candidate.served <= than
 }
 
 /// What is left of a task's slack: its float less the work that must be done first.

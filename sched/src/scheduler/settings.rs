@@ -99,6 +99,15 @@ impl Settings {
 
     /// The run time at which a hold costs what it saves.
     pub fn small_task(&self) -> Span {
-        self.hold_cost.scaled(1000, self.slicing_permille.max(1))
+        self.break_even(self.hold_cost)
+    }
+
+    /// The same with what a hold costs the GPU: it idles while the one before still counts as needing it.
+    pub fn brief_task(&self) -> Span {
+        self.break_even(self.hold_cost + self.linger)
+    }
+
+    fn break_even(&self, cost: Span) -> Span {
+        cost.scaled(1000, self.slicing_permille.max(1))
     }
 }

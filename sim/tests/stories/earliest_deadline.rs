@@ -26,7 +26,7 @@ fn a_task_that_prepares_its_input_keeps_nobody_waiting() {
          0ms  later  work 80ms  due 900ms",
         &expect![[r#"
             0s       soon arrives; later arrives; hold soon, later has work on the GPU that is soon done
-            75ms     release soon
+            37.5ms   release soon
             80ms     later done, 820ms float
             150ms    soon done, 150ms float
         "#]],
@@ -52,9 +52,18 @@ fn who_can_wait_lets_finish_what_is_on_the_gpu() {
     check(
         "earliest-deadline",
         " 0ms  early  work 400ms  kernel 400ms  due 9s
-         10ms  next   work 100ms  kernel 100ms  due 2s
-         20ms  tight  work 100ms  kernel 100ms  due 200ms",
-        &expect![[r#""#]],
+         10ms  next   host 5ms  work 100ms  kernel 100ms  due 2s
+         20ms  tight  host 5ms  work 100ms  kernel 100ms  due 300ms",
+        &expect![[r#"
+            0s       early arrives
+            10ms     next arrives; hold next, early has work on the GPU that is soon done
+            15ms     hold early, next is due sooner
+            20ms     tight arrives; hold tight, early has work on the GPU that is soon done
+            57.5ms   release tight
+            282.501ms tight done, 37.499ms float; release next
+            507.502ms next done, 1.502s float; release early
+            650.002ms early done, 8.349s float
+        "#]],
     );
 }
 

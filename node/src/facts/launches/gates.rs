@@ -16,7 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sched::scheduler::Role;
 use sched::task::Gate;
-use sched::{GpuId, Process};
+use sched::{GpuId, Instant, Process};
 use std::collections::HashMap;
 use std::io;
 
@@ -45,6 +45,8 @@ struct Tracked {
     orders: Orders,
     role: Role,
     stands: Option<Stand>,
+    /// When what it does first is due.
+    due_us: u64,
     /// Its probes are in place.
     covered: bool,
     /// The urgent work, by its beginning, of which whoever decides was told when it let this process go.
@@ -74,8 +76,14 @@ impl Gates {
         }
     }
 
-    /// A process that will be probed; whether it has no context yet. False if it is gone.
-    pub(super) fn enlist(&mut self, process: Process, gpu: GpuId, requests: bool, starts: bool) -> bool {
+    /// A process that will be probed; one that has no context yet, with the moment it is due. False if it is gone.
+    pub(super) fn enlist(
+        &mut self,
+        process: Process,
+        gpu: GpuId,
+        requests: bool,
+        starts: Option<Instant>,
+    ) -> bool {
         let tell_copies = if requests { TELL_COPIES } else { 0 };
         if let Some(known) = self.known(process) {
             known.orders.gpu = u32::from(gpu.0 % GPUS_MAX);
@@ -87,10 +95,19 @@ impl Gates {
         if !crate::facts::process::is_still(process) {
             return false;
         }
-        let flags = tell_copies | if starts { SHUT_CONTEXT } else { 0 };
+        let flags = tell_copies | if starts.is_some() { SHUT_CONTEXT } else { 0 };
         let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags, urgent_bit: 0 };
-        let tracked =
-            Tracked { process, pidfd, orders, role: Role::Plain, stands: None, covered: false, warned_of: 0 };
+        let due_us = starts.map_or(0, Instant::as_micros);
+        let tracked = Tracked {
+            process,
+            pidfd,
+            orders,
+            role: Role::Plain,
+            stands: None,
+            due_us,
+            covered: false,
+            warned_of: 0,
+        };
         self.tracked.insert(process.pid, tracked);
         self.write_roll();
         self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
@@ -255,7 +272,7 @@ impl Gates {
             }
             kind::STAND_CONTEXT => {
                 known.stands = Some(Stand::Context);
-                self.contexts.comes(event.pid);
+                self.contexts.comes(event.pid, known.due_us);
                 return None;
             }
             kind::STAND_BOUND => {

@@ -154,14 +154,15 @@ impl Launches {
         Ok(format!("on {}", path.display()))
     }
 
-    /// Probes a process from now on, as far as is said; `Seen::Covered` comes when it is so.
-    pub fn cover(&self, process: Process, gpu: GpuId, coverage: Option<Coverage>) {
+    /// Probes a process from now on, as far as is said; `Seen::Covered` comes when it is so. Those that have no context yet and
+    /// are due at some moment make it in turn, whoever is due first.
+    pub fn cover(&self, process: Process, gpu: GpuId, coverage: Option<Coverage>, due: Option<Instant>) {
         let set = coverage.map(|coverage| match coverage {
             Coverage::Memory => symbols::Set::Memory,
             Coverage::Work | Coverage::Requests => symbols::Set::Work,
         });
         let requests = coverage == Some(Coverage::Requests);
-        let starts = self.shared.starts().get(&process.pid) == Some(&false);
+        let starts = due.filter(|_| self.shared.starts().get(&process.pid) == Some(&false));
         if set.is_none() || self.shared.gates().enlist(process, gpu, requests, starts) {
             let _ = self.orders.send(Order::Cover(process, set));
         }

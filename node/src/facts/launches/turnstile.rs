@@ -4,9 +4,9 @@
 //! together none is ready before the last: after 1.4 s, where one alone takes 0.15. Nobody can launch until then, and the GPU stands idle.
 //!
 //! Approach: a process that shares the GPU is stopped as it asks for its first context, and let on when fewer than two others are at it,
-//! in the order they came. The last is ready no later, and the first a second sooner. Whoever takes too long is not waited for.
+//! whoever is due first. The last is ready no later, and the first a second sooner. Whoever takes too long is not waited for.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 /// How many contexts are made at once. With one, the driver idles between them; with four, the first waits for the fourth.
 const AT_ONCE: usize = 2;
@@ -17,21 +17,20 @@ const ENTERS_NS_MAX: u64 = 2_000_000_000;
 #[derive(Default)]
 pub(super) struct Turnstile {
     entering: Vec<(u32, u64)>,
-    waiting: VecDeque<u32>,
+    /// By the moment each is due, in microseconds.
+    waiting: BTreeSet<(u64, u32)>,
 }
 
 impl Turnstile {
     /// A process stands before its first context.
-    pub(super) fn comes(&mut self, pid: u32) {
-        if !self.waiting.contains(&pid) {
-            self.waiting.push_back(pid);
-        }
+    pub(super) fn comes(&mut self, pid: u32, due_us: u64) {
+        self.waiting.insert((due_us, pid));
     }
 
     /// It has one, or never will.
     pub(super) fn is_through(&mut self, pid: u32) {
         self.entering.retain(|(entering, _)| *entering != pid);
-        self.waiting.retain(|waiting| *waiting != pid);
+        self.waiting.retain(|(_, waiting)| *waiting != pid);
     }
 
     /// Whose turn it is.
@@ -40,7 +39,7 @@ impl Turnstile {
         if self.entering.len() >= AT_ONCE {
             return None;
         }
-        let pid = self.waiting.pop_front()?;
+        let (_, pid) = self.waiting.pop_first()?;
         self.entering.push((pid, now_ns));
         Some(pid)
     }
@@ -55,24 +54,24 @@ mod tests {
     }
 
     #[test]
-    fn two_at_a_time_in_the_order_they_came() {
+    fn two_at_a_time_and_whoever_is_due_first() {
         let mut turnstile = Turnstile::default();
-        (1..=5).for_each(|pid| turnstile.comes(pid));
-        turnstile.comes(3);
-        assert_eq!(let_on(&mut turnstile, 0), [1, 2]);
-        turnstile.is_through(2);
-        assert_eq!(let_on(&mut turnstile, 1), [3]);
+        (1..=5).for_each(|pid| turnstile.comes(pid, 100 - u64::from(pid)));
+        turnstile.comes(3, 97);
+        assert_eq!(let_on(&mut turnstile, 0), [5, 4]);
         turnstile.is_through(4);
-        turnstile.is_through(1);
+        assert_eq!(let_on(&mut turnstile, 1), [3]);
+        turnstile.is_through(2);
+        turnstile.is_through(5);
         turnstile.is_through(3);
-        assert_eq!(let_on(&mut turnstile, 2), [5], "4 went away");
+        assert_eq!(let_on(&mut turnstile, 2), [1], "2 went away");
         assert_eq!(let_on(&mut turnstile, 3), [] as [u32; 0]);
     }
 
     #[test]
     fn whoever_takes_too_long_is_not_waited_for() {
         let mut turnstile = Turnstile::default();
-        (1..=3).for_each(|pid| turnstile.comes(pid));
+        (1..=3).for_each(|pid| turnstile.comes(pid, 0));
         assert_eq!(let_on(&mut turnstile, 0), [1, 2]);
         assert_eq!(let_on(&mut turnstile, ENTERS_NS_MAX - 1), [] as [u32; 0]);
         assert_eq!(let_on(&mut turnstile, ENTERS_NS_MAX), [3]);
