@@ -95,3 +95,35 @@ fn the_deadline_orders_and_slack_does_not_so_nobody_overtakes_twice() {
         "#]],
     );
 }
+
+#[test]
+fn brief_tasks_share_while_there_is_slack_to_spare() {
+    check(
+        "least-slack",
+        "0ms  one   work 4ms  expect 4ms  due 100ms
+         1ms  two   work 4ms  expect 4ms  due 100ms
+         1ms  long  work 40ms  expect 40ms  due 400ms",
+        &expect![[r#"
+            0s       one arrives
+            1ms      two arrives; long arrives; hold long, one is due sooner
+            11.126ms one done, 88.874ms float
+            13.376ms two done, 87.624ms float; release long
+            49.376ms long done, 351.624ms float
+        "#]],
+    );
+}
+
+#[test]
+fn brief_tasks_are_ordered_where_slack_is_thin() {
+    check(
+        "least-slack",
+        "0ms  one  work 4ms  kernel 1ms  expect 4ms  due 12ms
+         1ms  two  work 4ms  kernel 1ms  expect 4ms  due  9ms",
+        &expect![[r#"
+            0s       one arrives
+            1ms      two arrives; hold one, two is due sooner
+            5ms      two done, 5ms float; release one
+            8ms      one done, 4ms float
+        "#]],
+    );
+}
