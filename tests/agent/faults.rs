@@ -1,5 +1,6 @@
 //! What is missing is said in one line, and the agent goes on with what it has, or ends with a documented code.
 
+use crate::copy::copy_program;
 use crate::daemon::{leeway_program, output, refused, shared, stderr, stdout};
 use crate::scene::{Running, Scene, eventually};
 use serde_json::Value;
@@ -30,7 +31,7 @@ fn without_root_the_agent_watches_where_its_places_can_be_written() {
     std::fs::set_permissions(scene.places.path(), open).unwrap();
     // Where the program was built, others may not be let in.
     let program = scene.place("leeway");
-    std::fs::copy(leeway_program(), &program).unwrap();
+    copy_program(&program);
     let as_nobody = |words: &[&str]| {
         let model = scene.leeway(words.iter().copied());
         let mut command = Command::new(&program);

@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "the Docker tests use more of it")]
 mod daemon;
 
+mod copy;
 mod running;
 mod scene;
 

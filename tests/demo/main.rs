@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "shared with tests/docker, which uses all of it")]
 #[path = "../docker/daemon.rs"]
 mod daemon;
+
+#[path = "../agent/copy.rs"]
+mod copy;
 mod theatre;
 
 mod endings;

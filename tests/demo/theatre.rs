@@ -1,5 +1,6 @@
 //! A place to show the tour in, and a look at what is left when it is over.
 
+use crate::copy::copy_program;
 use crate::daemon::{Daemon, folder, leeway_program, output, shared, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -45,7 +46,7 @@ impl Theatre {
         }
         // As an installation has them: a checkout may be where nobody else may look.
         let built = Path::new(leeway_program()).with_file_name("deps");
-        std::fs::copy(leeway_program(), theatre.program()).expect("a copy of the program");
+        copy_program(&theatre.program());
         for library in ["libgpu_cuda.so", "libgpu_nvml.so"] {
             let copy = places.join("lib/leeway").join(library);
             std::fs::copy(built.join(library), copy).expect("a copy of a library");

@@ -1,5 +1,6 @@
 //! Where probes cannot be used, tasks are seen by polling, and one line says why.
 
+use crate::copy::copy_program;
 use crate::daemon::{leeway_program, output, shared, stdout};
 use crate::errors::alone;
 use crate::scene::{Running, Scene, eventually};
@@ -41,7 +42,7 @@ fn who_is_not_root_polls_and_is_told_why_once() {
     std::fs::set_permissions(scene.places.path(), open).expect("a folder for everybody");
     // Where it is built, nobody else may look.
     let program = scene.place("leeway");
-    std::fs::copy(leeway_program(), &program).expect("a copy");
+    copy_program(&program);
     let model = scene.leeway(["agent"]);
     let mut command = Command::new("setpriv");
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);

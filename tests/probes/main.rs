@@ -13,6 +13,9 @@ mod running;
 #[expect(dead_code, reason = "the agent's tests use more of it")]
 mod scene;
 
+#[path = "../agent/copy.rs"]
+mod copy;
+
 /// As the agent is by default.
 const CONFIG: &str = "";
 
