@@ -261,6 +261,11 @@ impl Book {
         self.view = view;
     }
 
+    /// Whether the engine has lost a node, a member's or another.
+    pub(crate) fn has_lost(&self, engine_id: &str) -> bool {
+        self.view.has_lost(engine_id)
+    }
+
     /// For how long the engine has called a node lost, as seen from here.
     pub(crate) fn lost_for(&self, now: Instant, engine_id: &str) -> Option<Span> {
         self.lost.get(engine_id).map(|since| now.since(*since))
