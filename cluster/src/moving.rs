@@ -24,7 +24,7 @@ use wire::{bytes, duration, labels};
 pub(crate) const MISSES_TO_MOVE: u32 = 3;
 /// A service that moved because it missed stays at least this long.
 pub(crate) const REST: Span = Span::from_secs(60);
-/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 27 s from a cut on, and swarm takes
+/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 28 s from a cut on, and swarm takes
 /// 10 at least to call the node lost.
 pub(crate) const CUT_OFF: Span = Span::from_secs(30);
 /// The same for one that this master has never heard: all masters may have been stopped on purpose, and it waits for one to come

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How long after the last such word. With the 8 s that a cut takes to be seen, a master that waits 30 s is sure.
 pub(super) const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
-/// The same where a master answers that swarm has no leader, which it knows within 7 s: swarm may be electing one.
+/// The same where a master answers that swarm has no leader, which it knows within 9 s: swarm may be electing one.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(18);
 /// The same where all masters have said farewell. A master waits 300 s for nodes that it never heard of.
 const FAREWELL_AFTER: Duration = Duration::from_mins(4);
