@@ -59,6 +59,7 @@ fn release(owner: &mut Owner, wanted: Option<&str>) -> Result<ReleasedLine, Stri
     };
     let held = chosen.iter().filter(|number| owner.actuator.holds(**number));
     let names = held.filter_map(|number| Some(owner.registry.get(*number)?.name.clone())).collect();
+    chosen.iter().for_each(|number| owner.let_in(*number));
     let happened = owner.actuator.leave_alone(|number| chosen.contains(&number));
     owner.note(clock::now(), happened);
     Ok(ReleasedLine { released: names })

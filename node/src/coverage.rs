@@ -3,6 +3,7 @@
 //! A probe costs the program half a microsecond, so it is there only where it is worth that: where one request is one task, and where two
 //! processes that may be held share a GPU. Allocations are probed where they delimit a task.
 
+use crate::actuator::is_under_a_shell;
 use crate::clock;
 use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Seen, Work};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
 
-/// How long others with a deadline may come first when contexts are made.
+/// How long others that are due sooner may come first when contexts are made.
 const OVERTAKEN_FOR: Span = Span::from_secs(10);
 
 /// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
@@ -234,9 +235,13 @@ impl Owner {
         }
     }
 
-    /// When what a process does first is due, where anybody is held at all. One without a deadline is not overtaken for ever.
+    /// When what a process does first is due, where anybody may be stopped before it. Nobody is overtaken for ever.
     fn first_due(&self, process: Process, gpu: Option<GpuId>, now: Instant) -> Option<Instant> {
         let may_be = |known: &GpuId| gpu.is_none_or(|gpu| gpu == *known);
+        // A shell would take the stop for its user's Ctrl-Z; and without a guard nobody is stopped.
+        if !self.actuator.guarded || is_under_a_shell(process) {
+            return None;
+        }
         if !self.gpus.keys().copied().filter(may_be).all(|gpu| self.scheduler.policy(gpu).acts()) {
             return None;
         }
@@ -245,7 +250,17 @@ impl Owner {
             start.and_then(|start| start.container).and_then(|container| self.registry.get(container));
         let deadline = known.and_then(|known| known.terms).and_then(|terms| terms.deadline);
         let from = start.map_or(now, |start| start.at);
-        Some(from + deadline.map_or(OVERTAKEN_FOR, |deadline| deadline.span()))
+        Some(from + deadline.map_or(OVERTAKEN_FOR, |deadline| deadline.span().min(OVERTAKEN_FOR)))
+    }
+
+    /// Those of a container that have no context yet need not wait for it: they are to end, or to be left alone.
+    pub(crate) fn let_in(&self, container: ContainerId) {
+        let Some(launches) = &self.probed.launches else { return };
+        let of = |start: &Start| start.container == Some(container);
+        let starting = self.probed.starts.iter().filter(|(_, start)| of(start)).map(|(process, _)| *process);
+        starting
+            .filter(|process| self.places_of(*process).is_empty())
+            .for_each(|process| launches.let_run(process));
     }
 
     /// Everybody we know of, where it is, and how much of it should be seen.

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::commands;
 use crate::coverage::Probed;
 use crate::facts::gpu::Poll;
+use crate::facts::launches::Launches;
 use crate::facts::{Found, Home, News, Told, process};
 use crate::guard::{Guard, RENEW_EVERY};
 use crate::journal::Journal;
@@ -103,7 +104,7 @@ impl Owner {
 
     /// Waits for news and takes it in. False at the end.
     fn turn(&mut self, news: &Receiver<News>) -> bool {
-        let patience = if self.actuator.holds_anything() { RENEW_EVERY } else { IDLE_WAIT };
+        let patience = if self.stops_somebody() { RENEW_EVERY } else { IDLE_WAIT };
         let wait = self.scheduler.wake().map_or(IDLE_WAIT, clock::until);
         let mut next = match news.recv_timeout(wait.min(patience)) {
             Ok(first) => Some(first),
@@ -122,9 +123,15 @@ impl Owner {
         true
     }
 
+    /// Whether anybody stands because of us, or may: then the guard's patience counts.
+    fn stops_somebody(&self) -> bool {
+        let before_contexts = self.probed.launches.as_ref().is_some_and(Launches::keeps_somebody_waiting);
+        before_contexts || self.actuator.holds_anything()
+    }
+
     /// Tells the guard that we live.
     fn renew(&mut self) {
-        let holding = self.actuator.holds_anything();
+        let holding = self.stops_somebody();
         if let Some(guard) = &mut self.guard {
             guard.renew(holding);
         }
@@ -147,7 +154,10 @@ impl Owner {
             Told::Paused(id) => self.on_paused(at, &id),
             Told::Resumed(id) => self.on_resumed(at, &id),
             Told::Started(id) => self.on_started(at, &id),
-            Told::Stopping(id) => self.on_container(at, &id, Fact::ContainerStopping),
+            Told::Stopping(id) => {
+                self.registry.by_id(&id).into_iter().for_each(|number| self.let_in(number));
+                self.on_container(at, &id, Fact::ContainerStopping);
+            }
             Told::Deadlines(set) => {
                 self.registry.set = set;
                 self.tell_all_terms(at);
@@ -200,6 +210,9 @@ impl Owner {
             Told::Moved(moved) => self.on_moved(at, moved),
             Told::Guard(watches) => {
                 self.actuator.guarded = watches;
+                if let Some(launches) = self.probed.launches.as_ref().filter(|_| !watches) {
+                    launches.let_all_in();
+                }
                 if watches {
                     // Before we had a guard, that of an earlier agent may have been at it.
                     self.actuator.find_what_was_left();

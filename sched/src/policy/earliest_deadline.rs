@@ -8,6 +8,7 @@ use super::{Candidate, Judgement, Policy, Scene, in_flight, turns};
 use crate::action::Reason;
 use crate::scheduler::Settings;
 use crate::time::Instant;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Earliest deadline first.
@@ -28,7 +29,7 @@ impl Policy for EarliestDeadline {
         match due_first(someone_contends) {
             Some(first) => {
                 hold_behind(scene, first, &mut judgement);
-                in_flight::let_finish(scene, first, &mut judgement);
+                in_flight::let_finish(scene, first, &BTreeSet::new(), &mut judgement);
             }
             None => {
                 let left_over: Vec<&Candidate<'_>> =

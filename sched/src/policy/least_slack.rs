@@ -50,7 +50,7 @@ impl Policy for LeastSlack {
                 let first = (*due, first.task.id);
                 let thinnest = thinnest(scene, &by_due);
                 hold_later_dues(scene, first, thinnest, &yielding, &mut judgement);
-                in_flight::let_finish(scene, first, &mut judgement);
+                in_flight::let_finish(scene, first, &yielding, &mut judgement);
                 hold_the_rest(scene, first.1, thinnest, &rest, &yielding, &mut judgement);
             }
             None => turns::take_turns(scene, &rest, &mut judgement),

@@ -109,7 +109,8 @@ impl Attacher {
             let now = Instant::now();
             let due: Vec<Process> =
                 self.leaving.iter().filter(|(_, at)| **at <= now).map(|(process, _)| *process).collect();
-            due.into_iter().for_each(|process| self.leave(process));
+            // Dropped here, though it takes a while: before new ones come to a process that lives, its old ones must be out.
+            due.into_iter().for_each(|process| drop(self.leave(process)));
         }
     }
 
@@ -131,7 +132,10 @@ impl Attacher {
                     let _ = self.probe_starts(&path);
                 }
             }
-            Order::Gone(process) => self.leave(process),
+            Order::Gone(process) => {
+                let link = self.leave(process);
+                self.take_out(link);
+            }
         }
     }
 
@@ -160,11 +164,10 @@ impl Attacher {
         self.programs.attach(&path, Some(process.pid), &entries, &returns).map_err(|error| error.to_string())
     }
 
-    fn leave(&mut self, process: Process) {
+    fn leave(&mut self, process: Process) -> Option<(Set, Link)> {
         self.leaving.remove(&process);
         self.shared.uncover(process);
-        let link = self.links.remove(&process);
-        self.take_out(link);
+        self.links.remove(&process)
     }
 
     fn take_out(&self, link: Option<(Set, Link)>) {

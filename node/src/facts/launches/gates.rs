@@ -4,6 +4,8 @@
 //! of a process that was stopped just before. Such a process is told of all the same, and whoever decides lets it go again. What was
 //! dropped on the way is found in the kernel's own list of those it stopped, which is looked through several times a second.
 
+mod contexts;
+
 use super::kernel::Tables;
 use super::layout::{
     BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span,
@@ -271,8 +273,7 @@ impl Gates {
                 Work::AtAllocation(event.value)
             }
             kind::STAND_CONTEXT => {
-                known.stands = Some(Stand::Context);
-                self.contexts.comes(event.pid, known.due_us);
+                self.comes_to_its_context(event.pid);
                 return None;
             }
             kind::STAND_BOUND => {
@@ -284,29 +285,6 @@ impl Gates {
             _ => return None,
         };
         Some((process, work))
-    }
-
-    /// A process has its first context.
-    pub(super) fn has_context(&mut self, pid: u32) {
-        self.contexts.is_through(pid);
-        if let Some(known) = self.tracked.get_mut(&pid).filter(|known| known.orders.flags & SHUT_CONTEXT != 0)
-        {
-            known.orders.flags &= !SHUT_CONTEXT;
-            let _ = self.write(pid);
-        }
-    }
-
-    /// Lets those go on whose turn it is to make a context.
-    pub(super) fn let_in(&mut self, now_ns: u64) {
-        while let Some(pid) = self.contexts.next(now_ns) {
-            let Some(known) = self.tracked.get_mut(&pid) else { continue };
-            known.orders.flags &= !SHUT_CONTEXT;
-            let stands = known.stands == Some(Stand::Context);
-            let _ = self.write(pid);
-            if stands {
-                let _ = self.resume(pid);
-            }
-        }
     }
 
     /// When the bound next lets somebody go.

@@ -202,6 +202,16 @@ impl Launches {
         self.shared.gates().let_go(process);
     }
 
+    /// Whether somebody stands before its first context, or will.
+    pub fn keeps_somebody_waiting(&self) -> bool {
+        self.shared.gates().keeps_somebody_waiting()
+    }
+
+    /// Lets everybody make its first context at once.
+    pub fn let_all_in(&self) {
+        self.shared.gates().let_all_in();
+    }
+
     /// Lets the process make the allocation it stands at; its gate stays shut.
     pub fn pass(&self, process: Process) -> std::io::Result<()> {
         self.shared.gates().pass(process)
@@ -333,10 +343,13 @@ impl Listener {
                     None => true,
                 }
             }
-            _ => match self.shared.gates().take(event) {
-                Some((process, work)) => self.teller.tell_at(at, Told::Probes(Seen::Work(process, work))),
-                None => true,
-            },
+            _ => {
+                // Telling may wait for the owner, who may wait for the gates.
+                let taken = self.shared.gates().take(event);
+                taken.is_none_or(|(process, work)| {
+                    self.teller.tell_at(at, Told::Probes(Seen::Work(process, work)))
+                })
+            }
         }
     }
 

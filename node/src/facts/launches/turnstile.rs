@@ -3,8 +3,8 @@
 //! Problem: the driver makes contexts one after another, but works on all that were asked for in turn, so that of ten that are asked for
 //! together none is ready before the last: after 1.4 s, where one alone takes 0.15. Nobody can launch until then, and the GPU stands idle.
 //!
-//! Approach: a process that shares the GPU is stopped as it asks for its first context, and let on when fewer than two others are at it,
-//! whoever is due first. The last is ready no later, and the first a second sooner. Whoever takes too long is not waited for.
+//! Approach: a process that may share its GPU (which one it will use is not known yet, so all count as one) is stopped as it asks for its
+//! first context, and let on when fewer than two others are at it, whoever is due first. The last is ready no later, and the first a second sooner. Whoever takes too long is not waited for.
 
 use std::collections::BTreeSet;
 
