@@ -18,6 +18,8 @@ mod outlook;
 
 mod contact;
 
+mod farewells;
+
 mod fence;
 
 mod streams;

@@ -2,6 +2,7 @@
 
 use super::client::{Connection, NoMaster, member_tls};
 use super::contact::{Contact, Word};
+use super::farewells::Farewells;
 use super::fence;
 use super::identity::{self, Identity};
 use super::{Sayer, Snapshot};
@@ -40,6 +41,7 @@ struct Member {
     snapshots: watch::Receiver<Snapshot>,
     teller: Teller,
     contact: Arc<Contact>,
+    farewells: Arc<Farewells>,
     /// What was stopped here.
     stopped: watch::Receiver<Stopped>,
     /// Where masters are told of.
@@ -64,12 +66,14 @@ pub(crate) fn start(config: &crate::Config, snapshots: watch::Receiver<Snapshot>
             return false;
         }
     };
-    let contact = Arc::new(Contact::new(identity.masters.clone()));
+    let farewells = Arc::new(Farewells::new(&config.run_dir));
+    let contact = Arc::new(Contact::new(identity.masters.clone(), farewells.take()));
+    farewells.keep(&contact);
     let (masters, told) = mpsc::channel(SAID_QUEUED_MAX);
     let (stopping, stopped) = watch::channel(Stopped::default());
     tokio::spawn(fence::keep(Arc::clone(&contact), teller.clone(), stopping));
     let (name, teller) = (config.node.clone(), teller.clone());
-    let member = Member { name, tls, snapshots, teller, contact, stopped, masters };
+    let member = Member { name, tls, snapshots, teller, contact, farewells, stopped, masters };
     tokio::spawn(keep_all(member, identity, folder, told));
     true
 }
@@ -145,6 +149,7 @@ async fn keep(member: Member, address: String) {
     let mut said = None;
     loop {
         let ended = stream_once(&member, &address).await;
+        member.farewells.keep(&member.contact);
         if matches!(ended, Ok(()) | Err(NoMaster::Lost(_))) {
             (wait, said) = (WAIT_FIRST, None);
         }
@@ -238,6 +243,7 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
                 (true, true) => Word::Lost,
                 (true, false) => Word::Stay,
             });
+            member.farewells.keep(&member.contact);
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
