@@ -2,7 +2,7 @@
 
 use crate::daemon::shared;
 use crate::errors::alone;
-use crate::scene::{Running, Scene, eventually, seconds};
+use crate::scene::{Running, Scene, eventually, eventually_or, seconds};
 use crate::stand::{Box, remove};
 
 /// How many links of the agent's are on any process: each file has one for calls, and one for returns.
@@ -37,9 +37,11 @@ fn a_library_of_the_images_own_is_probed_and_only_once() {
     let two = Box::start(&scene, "own-two", &options, &serve("20"));
     let (printed, _) = scene.outcome(&two.name);
     let requests = printed[0]["requests"].as_array().expect("requests");
-    let tasks = eventually("task for each request", || {
+    // A program that loses its processor between its input and its launch has two for one request.
+    let tasks = eventually_or("task for each request", || {
         let tasks = scene.tasks(&two.name);
-        (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
+        let all = tasks.len() >= requests.len() && tasks.iter().all(|task| !task["end"].is_null());
+        if all { Ok(tasks) } else { Err(format!("{} of {}: {tasks:?}", tasks.len(), requests.len())) }
     });
     for request in requests {
         let start = seconds(&request["start"]);
