@@ -24,7 +24,7 @@ use wire::{bytes, duration, labels};
 pub(crate) const MISSES_TO_MOVE: u32 = 3;
 /// A service that moved because it missed stays at least this long.
 pub(crate) const REST: Span = Span::from_secs(60);
-/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 28 s from a cut on, and swarm takes
+/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 27 s from a cut on, and swarm takes
 /// 10 at least to call the node lost.
 pub(crate) const CUT_OFF: Span = Span::from_secs(30);
 /// The same for one that this master has never heard: all masters may have been stopped on purpose, and it waits for one to come
@@ -64,8 +64,6 @@ pub(crate) struct Situation {
     /// It runs once, then ends. Swarm does not stop the container of such a service when the service is changed, so that it
     /// would run twice.
     pub(crate) once: bool,
-    /// Swarm counts how often it starts it again, and counts what its node stopped.
-    pub(crate) limited: bool,
 }
 
 /// Whether a service moves, and why.
@@ -76,15 +74,12 @@ pub(crate) fn decide(situation: &Situation) -> Option<Why> {
             let has_stopped = *nothing_runs || silent.is_none_or(|silent| silent >= wait);
             (*lost >= wait && has_stopped).then_some(Why::Down)
         }
+        // A service is started again by swarm.
         Situation { once: true, stopped, .. } => stopped.then_some(Why::Stopped),
         Situation { drained: true, .. } => Some(Why::Drained),
-        Situation { missed_in_a_row, rested, .. }
-            if *missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST =>
-        {
-            Some(Why::Missed(*missed_in_a_row))
+        Situation { missed_in_a_row, rested, .. } => {
+            (*missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST).then_some(Why::Missed(*missed_in_a_row))
         }
-        // Any other service is started again by swarm, and this one perhaps.
-        Situation { stopped, limited, .. } => (*stopped && *limited).then_some(Why::Stopped),
     }
 }
 
@@ -142,10 +137,6 @@ impl Mover {
             if !situation.stopped && soon(swarm.is_over(service)).await.unwrap_or(true) {
                 continue;
             }
-            let is_service = why == Why::Stopped && !situation.once;
-            if is_service && !soon(swarm.has_given_up(service)).await.unwrap_or(false) {
-                continue;
-            }
             // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
             if why == Why::Drained && soon(swarm.still_runs(service)).await.unwrap_or(true) {
                 continue;
@@ -178,7 +169,6 @@ impl Mover {
             nothing_runs: stopped.is_some_and(|stopped| stopped.nothing_runs),
             stopped: stopped.zip(placement).is_some_and(|(stopped, now)| stopped.placements.contains(&now)),
             once: service.runs_once(),
-            limited: service.is_limited(),
         };
         (member.map(|member| member.name.clone()), situation)
     }
@@ -265,7 +255,6 @@ mod tests {
         nothing_runs: false,
         stopped: false,
         once: false,
-        limited: false,
     };
 
     #[test]
@@ -313,13 +302,7 @@ mod tests {
     fn what_runs_once_and_was_stopped_in_a_short_cut_is_placed_again() {
         let stopped = Situation { once: true, stopped: true, ..CALM };
         assert_eq!(decide(&stopped), Some(Why::Stopped));
-        let service = Situation { once: false, ..stopped };
-        assert_eq!(decide(&service), None, "swarm starts it again");
-        let limited = Situation { limited: true, ..service };
-        assert_eq!(decide(&limited), Some(Why::Stopped), "that may have been one attempt too many");
-        assert_eq!(decide(&Situation { stopped: false, ..limited }), None);
-        assert_eq!(decide(&Situation { drained: true, ..limited }), Some(Why::Drained));
-        assert_eq!(decide(&Situation { missed_in_a_row: 3, ..limited }), Some(Why::Missed(3)));
+        assert_eq!(decide(&Situation { once: false, ..stopped }), None, "swarm starts it again");
         assert_eq!(decide(&Situation { lost: Some(Span::ZERO), ..stopped }), None, "the node is not back");
     }
 }

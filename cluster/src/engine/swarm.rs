@@ -181,17 +181,9 @@ impl Swarm {
         if !service.runs_once() {
             return Ok(false);
         }
-        Ok(has_ended(&self.tasks(service).await?))
-    }
-
-    /// Whether swarm starts a service no more that has not ended by itself: its attempts are used up.
-    pub(crate) async fn has_given_up(&self, service: &PlacedService) -> Result<bool, Error> {
-        Ok(service.is_limited() && is_abandoned(&self.tasks(service).await?, service.placement().as_deref()))
-    }
-
-    async fn tasks(&self, service: &PlacedService) -> Result<Vec<Task>, Error> {
         let filters = HashMap::from([("service".to_owned(), vec![service.id.clone()])]);
-        self.docker.list_tasks(Some(ListTasksOptions { filters: Some(filters) })).await
+        let tasks = self.docker.list_tasks(Some(ListTasksOptions { filters: Some(filters) })).await?;
+        Ok(has_ended(&tasks))
     }
 
     /// Whether a container of the service still runs where it is now.
@@ -242,13 +234,6 @@ impl PlacedService {
         self.spec.mode.as_ref().is_some_and(|mode| mode.replicated_job.is_some())
     }
 
-    /// Whether swarm counts how often it starts it again.
-    pub(crate) fn is_limited(&self) -> bool {
-        let policy = self.spec.task_template.as_ref().and_then(|task| task.restart_policy.as_ref());
-        // None at all is as many as it takes, and so is zero.
-        policy.and_then(|policy| policy.max_attempts).is_some_and(|most| most > 0)
-    }
-
     /// What it runs.
     pub(crate) fn kind(&self) -> Option<String> {
         self.container_label(KIND)
@@ -274,21 +259,6 @@ fn has_ended(tasks: &[Task]) -> bool {
         state.is_some_and(|state| over.contains(&state))
     };
     tasks.iter().any(|task| Some(run(task)) == latest && is_over(task))
-}
-
-/// Whether nothing of a service runs or will, and it did not end well where it was placed last.
-fn is_abandoned(tasks: &[Task], placement: Option<&str>) -> bool {
-    let state = |task: &Task| task.status.as_ref().and_then(|status| status.state);
-    let is_wanted = |task: &Task| matches!(task.desired_state, Some(TaskState::READY | TaskState::RUNNING));
-    if tasks.iter().any(|task| is_wanted(task) || state(task) == Some(TaskState::RUNNING)) {
-        return false;
-    }
-    let placed_as = |task: &Task| {
-        let container = task.spec.as_ref()?.container_spec.as_ref()?;
-        container.labels.as_ref()?.get(PLACEMENT).cloned()
-    };
-    let mut here = tasks.iter().filter(|task| placed_as(task).as_deref() == placement).peekable();
-    here.peek().is_some() && here.all(|task| state(task) != Some(TaskState::COMPLETE))
 }
 
 fn name_of(node: &Node) -> String {
@@ -386,35 +356,6 @@ mod tests {
         assert!(!has_ended(&[]) && has_ended(std::slice::from_ref(&failed)));
         assert!(!has_ended(&[failed.clone(), running]));
         assert!(has_ended(&[failed, task(1, TaskState::COMPLETE)]));
-    }
-
-    #[test]
-    fn a_service_is_given_up_when_nothing_of_it_runs_or_will_and_it_did_not_end_well() {
-        let task = |placement: &str, wanted, state| {
-            let labels = Some(HashMap::from([(PLACEMENT.to_owned(), placement.to_owned())]));
-            let container = bollard::models::TaskSpecContainerSpec { labels, ..Default::default() };
-            Task {
-                spec: Some(bollard::models::TaskSpec {
-                    container_spec: Some(container),
-                    ..Default::default()
-                }),
-                desired_state: Some(wanted),
-                status: Some(bollard::models::TaskStatus { state: Some(state), ..Default::default() }),
-                ..Task::default()
-            }
-        };
-        let failed = task("p", TaskState::SHUTDOWN, TaskState::FAILED);
-        let given_up = |tasks: &[Task]| is_abandoned(tasks, Some("p"));
-        assert!(given_up(std::slice::from_ref(&failed)) && !given_up(&[]));
-        for (wanted, state) in [
-            (TaskState::RUNNING, TaskState::FAILED),
-            (TaskState::READY, TaskState::PENDING),
-            (TaskState::SHUTDOWN, TaskState::RUNNING),
-            (TaskState::SHUTDOWN, TaskState::COMPLETE),
-        ] {
-            assert!(!given_up(&[failed.clone(), task("p", wanted, state)]), "{wanted} {state}");
-        }
-        assert!(given_up(&[failed, task("before", TaskState::SHUTDOWN, TaskState::COMPLETE)]));
     }
 
     #[test]

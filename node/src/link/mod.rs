@@ -18,8 +18,6 @@ mod outlook;
 
 mod contact;
 
-mod farewells;
-
 mod fence;
 
 mod streams;

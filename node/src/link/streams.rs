@@ -2,7 +2,6 @@
 
 use super::client::{Connection, NoMaster, member_tls};
 use super::contact::{Contact, Word};
-use super::farewells::Farewells;
 use super::fence;
 use super::identity::{self, Identity};
 use super::{Sayer, Snapshot};
@@ -41,7 +40,6 @@ struct Member {
     snapshots: watch::Receiver<Snapshot>,
     teller: Teller,
     contact: Arc<Contact>,
-    farewells: Arc<Farewells>,
     /// What was stopped here.
     stopped: watch::Receiver<Stopped>,
     /// Where masters are told of.
@@ -66,14 +64,12 @@ pub(crate) fn start(config: &crate::Config, snapshots: watch::Receiver<Snapshot>
             return false;
         }
     };
-    let farewells = Arc::new(Farewells::new(&config.run_dir));
-    let contact = Arc::new(Contact::new(identity.masters.clone(), farewells.take()));
-    farewells.keep(&contact);
+    let contact = Arc::new(Contact::new(identity.masters.clone()));
     let (masters, told) = mpsc::channel(SAID_QUEUED_MAX);
     let (stopping, stopped) = watch::channel(Stopped::default());
     tokio::spawn(fence::keep(Arc::clone(&contact), teller.clone(), stopping));
     let (name, teller) = (config.node.clone(), teller.clone());
-    let member = Member { name, tls, snapshots, teller, contact, farewells, stopped, masters };
+    let member = Member { name, tls, snapshots, teller, contact, stopped, masters };
     tokio::spawn(keep_all(member, identity, folder, told));
     true
 }
@@ -149,7 +145,6 @@ async fn keep(member: Member, address: String) {
     let mut said = None;
     loop {
         let ended = stream_once(&member, &address).await;
-        member.farewells.keep(&member.contact);
         if matches!(ended, Ok(()) | Err(NoMaster::Lost(_))) {
             (wait, said) = (WAIT_FIRST, None);
         }
@@ -243,7 +238,6 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
                 (true, true) => Word::Lost,
                 (true, false) => Word::Stay,
             });
-            member.farewells.keep(&member.contact);
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
