@@ -8,6 +8,7 @@ use crate::stage::Player;
 use anyhow::Result;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,8 +27,14 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn start(players: &[Player]) -> Self {
-        let watch = |pid: u32| std::thread::spawn(move || watch(pid));
-        Self { threads: players.iter().map(Player::pid).map(watch).collect() }
+        let watch = |(number, player): (usize, &Player)| {
+            let pid = player.pid();
+            std::thread::spawn(move || {
+                share_a_processor(number, pid);
+                watch(pid)
+            })
+        };
+        Self { threads: players.iter().enumerate().map(watch).collect() }
     }
 
     /// What was seen. Waits until the children have ended.
@@ -51,6 +58,19 @@ fn watch(pid: u32) -> Stops {
             Err(Errno::INTR) => {}
             _ => return stops,
         }
+    }
+}
+
+/// Puts this thread and a child onto one processor, another for each: to wake a second processor takes longer than to stop.
+fn share_a_processor(number: usize, child: u32) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();
+    let mut one = CpuSet::new();
+    one.set(allowed[number % allowed.len()]);
+    let _ = sched_setaffinity(None, &one);
+    for thread in std::fs::read_dir(format!("/proc/{child}/task")).into_iter().flatten().flatten() {
+        let thread = thread.file_name().to_str().and_then(|number| number.parse().ok());
+        let _ = thread.and_then(Pid::from_raw).map(|thread| sched_setaffinity(Some(thread), &one));
     }
 }
 

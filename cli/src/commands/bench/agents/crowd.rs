@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_rustls::rustls::ClientConfig;
 use wire::link::{Answer, FromNode, Gpu, HEARTBEAT_MS, Hello, Reports, Said, Told};
 use wire::report::{Figures, Record};
 
 /// Each node's GPU memory.
 const MEMORY_MIB: u32 = 24 << 10;
-/// The longest wait before connecting again, as real agents have it.
-const AGAIN_WITHIN: Duration = Duration::from_millis(HEARTBEAT_MS);
+/// How often each speaks, and the longest wait before it connects again, as real agents have it.
+const BEAT: Duration = Duration::from_millis(HEARTBEAT_MS);
 /// One report in so many says when it was sent.
 const STAMPED_OF: u32 = 10;
 
@@ -39,9 +40,11 @@ impl Crowd {
                 return;
             };
             runtime.block_on(async move {
+                let started = Instant::now();
                 for (number, member) in members.into_iter().enumerate() {
                     let Ok(tls) = member_tls(&member) else { return };
-                    tokio::spawn(agent(number, nodes, address.clone(), tls, Arc::clone(&flag)));
+                    let phase = BEAT * number as u32 / nodes as u32;
+                    tokio::spawn(agent(number, started + phase, address.clone(), tls, Arc::clone(&flag)));
                 }
                 let mut ends = ends;
                 let _ = ends.wait_for(|ended| *ended).await;
@@ -67,20 +70,29 @@ impl Drop for Crowd {
 }
 
 /// One agent: connected for as long as it can be, and again when it is not.
-async fn agent(number: usize, nodes: usize, address: String, tls: Arc<ClientConfig>, busy: Arc<AtomicBool>) {
-    // Real agents do not all speak in the same millisecond.
-    let phase = Duration::from_millis(HEARTBEAT_MS * number as u64 / nodes as u64);
+async fn agent(
+    number: usize,
+    first: Instant,
+    address: String,
+    tls: Arc<ClientConfig>,
+    busy: Arc<AtomicBool>,
+) {
+    let mut beats = tokio::time::interval_at(first, BEAT);
+    // Real agents do not all speak in the same millisecond. These share a thread: after a moment without a processor they would,
+    // and for ever, if each went on a second after it was late.
+    beats.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         if let Ok(connection) = Connection::open(&address, Arc::clone(&tls)).await {
-            let _ = stream(number, phase, connection, &busy).await;
+            let _ = stream(number, &mut beats, connection, &busy).await;
         }
-        tokio::time::sleep(AGAIN_WITHIN / 10 + phase / 2).await;
+        // As late as real agents are at most, each at its own moment.
+        beats.tick().await;
     }
 }
 
 async fn stream(
     number: usize,
-    phase: Duration,
+    beats: &mut Interval,
     mut connection: Connection,
     busy: &AtomicBool,
 ) -> Result<(), ()> {
@@ -94,9 +106,6 @@ async fn stream(
     let mut told = connection.attach(said.boxed()).await.map_err(drop)?;
     let mut sequence = 0_u16;
     say(Said::Reports(Reports { records: record(&mut sequence, MEMORY_MIB), sent_us: 0 }))?;
-    let first = tokio::time::Instant::now() + phase;
-    let mut beats = tokio::time::interval_at(first, Duration::from_millis(HEARTBEAT_MS));
-    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = beats.tick() => say(Said::Reports(beat(number, &mut sequence, busy.load(Ordering::Relaxed))))?,
