@@ -82,7 +82,7 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
     let program = |name: &str| {
         let program =
             object.programs.get(name).ok_or_else(|| Refused::Object(format!("no program {name}")))?;
-        load_program(&object.functions[&program.function_key()].instructions)
+        load_program(name, &object.functions[&program.function_key()].instructions)
             .map_err(|error| Refused::Kernel { what: "a program", error })
     };
     let (entry, returns) = (program("on_entry")?, program("on_return")?);
@@ -143,8 +143,11 @@ fn refused(what: &'static str, error: &dyn std::error::Error) -> Refused {
     Refused::Kernel { what, error: io::Error::other(cause.to_string()) }
 }
 
+/// How long a program's name can be.
+const PROGRAM_NAME_MAX: usize = 15;
+
 /// `BPF_PROG_LOAD`, for a program that is attached to many functions at once.
-fn load_program(instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
+fn load_program(name: &str, instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
     // SAFETY: all bytes zero is a value of this union of integers.
     let mut attr: bpf_attr = unsafe { std::mem::zeroed() };
     let load = bpf_attr_load(&mut attr);
@@ -153,6 +156,11 @@ fn load_program(instructions: &[bpf_insn]) -> io::Result<OwnedFd> {
     load.insns = instructions.as_ptr() as u64;
     load.insn_cnt = instructions.len() as u32;
     load.license = c"GPL".as_ptr() as u64;
+    // What `bpftool prog` shows: whose it is, and a zero at its end.
+    let shown = format!("leeway_{name}");
+    for (to, byte) in load.prog_name.iter_mut().zip(shown.bytes().take(PROGRAM_NAME_MAX)) {
+        *to = byte.cast_signed();
+    }
     bpf(bpf_cmd::BPF_PROG_LOAD, &mut attr)
 }
 
