@@ -42,6 +42,8 @@ pub(crate) struct Book {
     view: View,
     /// Since when it has lost which, by what it calls them.
     lost: HashMap<String, Instant>,
+    /// This master stops, and has said farewell.
+    closing: bool,
 }
 
 /// One node.
@@ -95,6 +97,7 @@ impl Book {
             placed: HashMap::new(),
             view: View::default(),
             lost: HashMap::new(),
+            closing: false,
         }
     }
 
@@ -139,6 +142,10 @@ impl Book {
             seen.memory_total = gpu.memory_total;
             // It counts from the beginning.
             seen.sequence = None;
+        }
+        // It was on its way when the others were told.
+        if self.closing {
+            self.farewell();
         }
         Session { node, session }
     }
@@ -261,6 +268,11 @@ impl Book {
         self.view = view;
     }
 
+    /// Whether the engine has lost a node, a member's or another.
+    pub(crate) fn has_lost(&self, engine_id: &str) -> bool {
+        self.view.has_lost(engine_id)
+    }
+
     /// For how long the engine has called a node lost, as seen from here.
     pub(crate) fn lost_for(&self, now: Instant, engine_id: &str) -> Option<Span> {
         self.lost.get(engine_id).map(|since| now.since(*since))
@@ -307,8 +319,9 @@ impl Book {
         }
     }
 
-    /// Tells every agent that this master stops on purpose, and ends their streams.
+    /// Tells every agent that this master stops on purpose, and ends their streams. Who comes later hears nothing else.
     pub(crate) fn farewell(&mut self) {
+        self.closing = true;
         for link in self.members.values_mut().filter_map(|member| member.link.take()) {
             let _ = link.sender.try_send(Told::Farewell(Farewell {}).into());
         }

@@ -9,7 +9,7 @@
 
 use crate::clock;
 use crate::engine::View;
-use crate::engine::swarm::{PlacedService, Swarm, soon};
+use crate::engine::swarm::{Fate, PlacedService, Swarm, soon};
 use crate::master::Master;
 use crate::placing;
 use sched::time::{Instant, Span};
@@ -24,9 +24,11 @@ use wire::{bytes, duration, labels};
 pub(crate) const MISSES_TO_MOVE: u32 = 3;
 /// A service that moved because it missed stays at least this long.
 pub(crate) const REST: Span = Span::from_secs(60);
-/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 27 s from a cut on, and swarm takes
+/// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 28 s from a cut on, and swarm takes
 /// 10 at least to call the node lost.
 pub(crate) const CUT_OFF: Span = Span::from_secs(30);
+/// A node that was lost and is back has had this long to stop what swarm wants stopped there, and to say so.
+const SHAKEN: Span = Span::from_secs(60);
 /// The same for one that this master has never heard: all masters may have been stopped on purpose, and it waits for one to come
 /// back. Agents take at most four fifths of it.
 pub(crate) const NEVER_HEARD: Span = Span::from_secs(300);
@@ -61,9 +63,12 @@ pub(crate) struct Situation {
     pub(crate) nothing_runs: bool,
     /// The agent says that it stopped this very container.
     pub(crate) stopped: bool,
-    /// It runs once, then ends. Swarm does not stop the container of such a service when the service is changed, so that it
-    /// would run twice.
+    /// Swarm had lost its node a moment ago, and stops what ran there when the node is back.
+    pub(crate) shaken: bool,
+    /// It runs once, then ends, and swarm does not start it again.
     pub(crate) once: bool,
+    /// Swarm counts how often it starts it again, and counts what its node stopped.
+    pub(crate) limited: bool,
 }
 
 /// Whether a service moves, and why.
@@ -74,12 +79,28 @@ pub(crate) fn decide(situation: &Situation) -> Option<Why> {
             let has_stopped = *nothing_runs || silent.is_none_or(|silent| silent >= wait);
             (*lost >= wait && has_stopped).then_some(Why::Down)
         }
-        // A service is started again by swarm.
-        Situation { once: true, stopped, .. } => stopped.then_some(Why::Stopped),
         Situation { drained: true, .. } => Some(Why::Drained),
-        Situation { missed_in_a_row, rested, .. } => {
-            (*missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST).then_some(Why::Missed(*missed_in_a_row))
+        // What runs once would begin anew elsewhere.
+        Situation { once: false, missed_in_a_row, rested, .. }
+            if *missed_in_a_row >= MISSES_TO_MOVE && *rested >= REST =>
+        {
+            Some(Why::Missed(*missed_in_a_row))
         }
+        // Any other service is started again by swarm, and these perhaps.
+        Situation { once: true, stopped, shaken, .. } => (*stopped || *shaken).then_some(Why::Stopped),
+        Situation { stopped, limited, .. } => (*stopped && *limited).then_some(Why::Stopped),
+    }
+}
+
+/// Whether a service that is to move for a reason may, after what has become of it where it is.
+fn may_begin_anew(situation: &Situation, why: Why, fate: Fate) -> bool {
+    match fate {
+        // Swarm may start it again by itself, and then it would run twice.
+        Fate::Lives => why != Why::Stopped,
+        Fate::Stopped => true,
+        // What its node stopped has not failed by itself, though swarm takes it for that.
+        Fate::Failed => situation.stopped || !situation.once,
+        Fate::Done => !situation.once,
     }
 }
 
@@ -108,11 +129,13 @@ struct Mover {
     stuck: HashSet<String>,
     /// Which version of which service was moved: what was seen a moment before that is old news.
     moved: HashMap<String, i32>,
+    /// When a node was last seen lost, by what the engine calls it.
+    lost: HashMap<String, Instant>,
 }
 
 impl Mover {
     fn new() -> Self {
-        Self { since: clock::now(), stuck: HashSet::new(), moved: HashMap::new() }
+        Self { since: clock::now(), stuck: HashSet::new(), moved: HashMap::new(), lost: HashMap::new() }
     }
 
     /// Looks at every service that may move, of those that are placed.
@@ -120,6 +143,7 @@ impl Mover {
         let is_there = |name: &String| services.iter().any(|service| service.name == *name);
         self.stuck.retain(is_there);
         self.moved.retain(|name, _| is_there(name));
+        self.note_lost(master, services);
         for service in services.iter().filter(|service| service.may_move) {
             if self.moved.get(&service.name) == Some(&service.version) {
                 continue;
@@ -133,8 +157,7 @@ impl Mover {
                 self.stuck.remove(&service.name);
                 continue;
             };
-            // What its node stopped has not ended by itself, though swarm takes it for that.
-            if !situation.stopped && soon(swarm.is_over(service)).await.unwrap_or(true) {
+            if !soon(swarm.fate(service)).await.is_ok_and(|fate| may_begin_anew(&situation, why, fate)) {
                 continue;
             }
             // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
@@ -143,6 +166,13 @@ impl Mover {
             }
             self.move_one(master, swarm, service, node.as_deref(), why).await;
         }
+    }
+
+    fn note_lost(&mut self, master: &Master, services: &[PlacedService]) {
+        let (now, book) = (clock::now(), master.book());
+        self.lost.retain(|_, at| now.since(*at) < SHAKEN);
+        let lost = services.iter().filter(|service| book.has_lost(&service.engine_id));
+        self.lost.extend(lost.map(|service| (service.engine_id.clone(), now)));
     }
 
     fn situation(
@@ -168,7 +198,9 @@ impl Mover {
             silent,
             nothing_runs: stopped.is_some_and(|stopped| stopped.nothing_runs),
             stopped: stopped.zip(placement).is_some_and(|(stopped, now)| stopped.placements.contains(&now)),
+            shaken: self.lost.contains_key(&service.engine_id),
             once: service.runs_once(),
+            limited: service.is_limited(),
         };
         (member.map(|member| member.name.clone()), situation)
     }
@@ -254,7 +286,9 @@ mod tests {
         silent: Some(Span::ZERO),
         nothing_runs: false,
         stopped: false,
+        shaken: false,
         once: false,
+        limited: false,
     };
 
     #[test]
@@ -295,14 +329,43 @@ mod tests {
     #[test]
     fn a_drained_node_is_emptied_of_what_swarm_has_stopped() {
         assert_eq!(decide(&Situation { drained: true, ..CALM }), Some(Why::Drained));
-        assert_eq!(decide(&Situation { drained: true, once: true, ..CALM }), None);
+        assert_eq!(decide(&Situation { drained: true, once: true, ..CALM }), Some(Why::Drained));
     }
 
     #[test]
     fn what_runs_once_and_was_stopped_in_a_short_cut_is_placed_again() {
         let stopped = Situation { once: true, stopped: true, ..CALM };
         assert_eq!(decide(&stopped), Some(Why::Stopped));
-        assert_eq!(decide(&Situation { once: false, ..stopped }), None, "swarm starts it again");
+        let service = Situation { once: false, ..stopped };
+        assert_eq!(decide(&service), None, "swarm starts it again");
+        let limited = Situation { limited: true, ..service };
+        assert_eq!(decide(&limited), Some(Why::Stopped), "that may have been one attempt too many");
+        assert_eq!(decide(&Situation { stopped: false, ..limited }), None);
+        assert_eq!(decide(&Situation { drained: true, ..limited }), Some(Why::Drained));
+        assert_eq!(decide(&Situation { missed_in_a_row: 3, ..limited }), Some(Why::Missed(3)));
         assert_eq!(decide(&Situation { lost: Some(Span::ZERO), ..stopped }), None, "the node is not back");
+        let shaken = Situation { once: true, shaken: true, ..CALM };
+        assert_eq!(decide(&shaken), Some(Why::Stopped), "swarm may have stopped it");
+        assert_eq!(decide(&Situation { once: false, ..shaken }), None, "swarm starts it again");
+        assert_eq!(
+            decide(&Situation { once: true, missed_in_a_row: 3, ..CALM }),
+            None,
+            "it would begin anew"
+        );
+    }
+
+    #[test]
+    fn what_runs_once_begins_anew_only_if_it_was_stopped() {
+        let once = Situation { once: true, ..CALM };
+        let told = Situation { stopped: true, ..once };
+        assert!(!may_begin_anew(&told, Why::Stopped, Fate::Lives), "it would run twice");
+        assert!(may_begin_anew(&told, Why::Stopped, Fate::Failed));
+        assert!(!may_begin_anew(&once, Why::Stopped, Fate::Failed), "by itself");
+        assert!(may_begin_anew(&once, Why::Stopped, Fate::Stopped), "by swarm");
+        assert!(!may_begin_anew(&told, Why::Down, Fate::Done));
+        assert!(may_begin_anew(&once, Why::Down, Fate::Lives), "swarm has not heard of its end");
+        assert!(
+            may_begin_anew(&CALM, Why::Down, Fate::Failed) && may_begin_anew(&CALM, Why::Drained, Fate::Done)
+        );
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 use web::NotOpened;
 
 /// How often the engine and the record are looked at.
@@ -134,9 +135,10 @@ async fn serve(config: Config) -> Result<(), Failed> {
         _ = interrupt.recv() => {}
     }
     let _ = std::fs::remove_file(&config.socket);
-    // Nobody comes in any more, and nothing is moved: who hears the farewell counts on that.
+    // Nobody comes in any more, and nothing is moved: who hears the farewell counts on that. Who moves ends with who follows.
     door.abort();
     following.abort();
+    let _ = following.await;
     master.active.store(false, Ordering::Relaxed);
     master.book().farewell();
     tokio::time::sleep(FAREWELL_WAIT).await;
@@ -151,8 +153,9 @@ async fn follow(master: Arc<Master>, first: oneshot::Sender<()>) {
     let (mut mark, mut first) = (None, Some(first));
     // Moving takes its time, and looking must not wait for it: it is done elsewhere, by what was seen last.
     let (seen, to_move) = watch::channel(None);
+    let mut mover = JoinSet::new();
     if let Engine::Swarm(swarm) = &master.engine {
-        tokio::spawn(moving::keep(Arc::clone(&master), swarm.clone(), to_move));
+        mover.spawn(moving::keep(Arc::clone(&master), swarm.clone(), to_move));
     }
     loop {
         ticks.tick().await;

@@ -1,6 +1,6 @@
 //! The three calls of a master: join, renew, attach. Who asks is known from the connection, never from the message.
 
-use crate::book::{Session, TOLD_QUEUED_MAX};
+use crate::book::{Book, Session, TOLD_QUEUED_MAX};
 use crate::certificates::{NoCertificate, same_secret};
 use crate::clock;
 use crate::door::Peer;
@@ -121,7 +121,7 @@ fn check_secret(kept: &Kept, asked: &JoinRequest) -> Result<(), Status> {
 
 /// A node's certificate is made anew, for the key it has.
 fn renewed(master: &Master, peer: &Peer, asked: &JoinRequest) -> Result<JoinAnswer, Status> {
-    let (name, _) = member(master, peer)?;
+    let (name, _) = member(master, &master.book(), peer)?;
     let (certificate, key) =
         master.authority.for_agent(&name, &asked.request).map_err(|wrong| refusal(&wrong))?;
     if peer.identity.as_ref().is_none_or(|identity| identity.key != key) {
@@ -137,25 +137,39 @@ fn refusal(wrong: &NoCertificate) -> Status {
 }
 
 /// The node that speaks, and what the engine calls it.
-fn member(master: &Master, peer: &Peer) -> Result<(String, String), Status> {
+fn member(master: &Master, book: &Book, peer: &Peer) -> Result<(String, String), Status> {
     let Some(identity) = &peer.identity else {
         return Err(Status::unauthenticated("it has no certificate"));
     };
     let Some(engine_id) = master.may_report(identity) else {
-        // The one refusal with this code: the node goes by it. Who may have an old record does not say so.
-        let name = &identity.name;
-        return Err(if master.is_led() {
-            Status::not_found(format!("node {name} was removed from the cluster"))
-        } else {
-            Status::unavailable(format!("node {name} is not known here, where swarm has no leader"))
-        });
+        return Err(dismissal(
+            &identity.name,
+            master.is_led(),
+            master.kept().was_removed(&identity.key),
+            book,
+        ));
     };
     Ok((identity.name.clone(), engine_id))
 }
 
+/// What a node hears that is no member: whether it may run on what it runs. It may where the code is `NotFound`, which no other refusal
+/// has. Who may have an old record does not say so, nor does anybody of a node that swarm has lost, for that is emptied.
+fn dismissal(name: &str, is_led: bool, removed: Option<&str>, book: &Book) -> Status {
+    match removed {
+        _ if !is_led => {
+            Status::unavailable(format!("node {name} is not known here, where swarm has no leader"))
+        }
+        None => Status::unavailable(format!("node {name} is not known here")),
+        Some(engine_id) if book.has_lost(engine_id) => {
+            Status::unavailable(format!("node {name} was removed from the cluster, and swarm has lost it"))
+        }
+        Some(_) => Status::not_found(format!("node {name} was removed from the cluster")),
+    }
+}
+
 /// An agent reports from now on.
 async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>) -> Result<Answers, Status> {
-    let (name, engine_id) = member(&master, &peer)?;
+    let (name, engine_id) = member(&master, &master.book(), &peer)?;
     let first = said.message().await?.and_then(|first| first.said);
     let Some(Said::Hello(hello)) = first else {
         return Err(Status::invalid_argument(format!("node {name} did not say who it is")));
@@ -169,7 +183,7 @@ async fn attached(master: Arc<Master>, peer: Peer, mut said: Streaming<FromNode>
     let session = {
         let mut book = master.book();
         // Looked at again: it may have been removed while it thought about its first words.
-        member(&master, &peer)?;
+        member(&master, &book, &peer)?;
         let session = book.attach(&engine_id, &hello, sender);
         book.welcome(session, &welcome);
         session
@@ -236,4 +250,27 @@ fn take(master: &Master, session: Session, said: Said) -> Result<(), String> {
         Said::Answer(answer) => master.book().answered(session.node, answer.offer, Some(answer)),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::View;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_removed_node_runs_on_only_while_swarm_has_it() {
+        let mut book = Book::new();
+        let mut told = |is_led: bool, removed: Option<&str>, known: &[&str], down: &[&str]| {
+            let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
+            let known = Some(HashSet::from_iter(owned(known)));
+            book.set_view(clock::now(), View { known, down: owned(down), ..View::default() });
+            dismissal("a", is_led, removed, &book).code()
+        };
+        assert_eq!(told(true, Some("e"), &["e"], &[]), Code::NotFound);
+        assert_eq!(told(true, Some("e"), &["e"], &["e"]), Code::Unavailable, "its Docker has crashed");
+        assert_eq!(told(true, Some("e"), &["f"], &[]), Code::Unavailable, "it is out of the swarm");
+        assert_eq!(told(true, None, &["e"], &[]), Code::Unavailable, "nobody knows which node it is");
+        assert_eq!(told(false, Some("e"), &["e"], &[]), Code::Unavailable, "the record may be old");
+    }
 }

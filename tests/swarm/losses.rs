@@ -1,6 +1,6 @@
 //! What is lost is placed again, once, and what is not lost is left alone: masters, networks and nodes that go.
 
-use crate::hall::eventually;
+use crate::hall::{eventually, within};
 use crate::town::{LONG, NODES, Town};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LONGER_THAN_A_CUT: Duration = Duration::from_secs(21);
 const SERVER: [&str; 8] =
     ["--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s", "--gpu-memory=1GiB"];
+/// The same without a restart.
+const ONCE: [&str; 5] = ["--migrate", "--deadline", "60s", "--expect", "1s"];
 
 #[test]
 fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
@@ -28,7 +30,7 @@ fn nothing_is_lost_or_doubled_when_masters_networks_and_nodes_go() {
     a_master_that_is_killed_comes_back_and_knows_everything(&mut town, &web);
     a_node_that_is_cut_off_stops_what_runs_elsewhere(&town, &web);
     masters_that_are_stopped_on_purpose_stop_nothing(&mut town);
-    what_runs_once_and_was_stopped_in_a_short_cut_runs_again(&town);
+    what_runs_once_and_was_stopped_in_a_short_cut_runs_again(&mut town);
     a_second_master_takes_over_with_the_leader(&mut town);
 }
 
@@ -57,40 +59,66 @@ fn a_master_that_is_killed_comes_back_and_knows_everything(town: &mut Town, web:
 
 /// Its agent stops the container before it is placed again; nobody ever sees two.
 fn a_node_that_is_cut_off_stops_what_runs_elsewhere(town: &Town, web: &str) {
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let doubled = scope.spawn(|| {
-            let mut doubled = 0;
-            while !ended.load(Ordering::Relaxed) {
-                let count: usize = NODES.iter().map(|node| town.running(*node, "web").len()).sum();
-                doubled += usize::from(count > 1);
-                std::thread::sleep(LOOK_EVERY);
-            }
-            doubled
-        });
-        let _ends = EndsOnDrop(&ended);
+    town.run(1, "n3", &[&["--name", "alone"], &ONCE[..]].concat(), &["sleep", "100000"]);
+    town.runs_on(3, "alone");
+    never_twice(town, &["web", "alone"], || {
         let started = Instant::now();
         town.network("cut", 3);
         // Placements go on meanwhile.
         let (_, node) =
             town.run(1, "auto", &["--name", "during", "--deadline", "60s", "--expect", "1s"], &["true"]);
         println!("a placement during the cut went to {node}");
-        let moved = crate::hall::within(LONG, "a service that left a lost node", || {
-            town.happened(1, "moved", "web").pop()
-        });
-        println!("web was placed again {:.0} s after the cut", started.elapsed().as_secs_f64());
-        assert!(moved["reason"].as_str().is_some_and(|why| why.contains("which swarm has lost")), "{moved}");
-        let there = if moved["node"] == "n1" { 1 } else { 2 };
-        town.runs_on(there, "web");
+        for name in ["web", "alone"] {
+            let moved =
+                within(LONG, "a service that left a lost node", || town.happened(1, "moved", name).pop());
+            println!("{name} was placed again {:.0} s after the cut", started.elapsed().as_secs_f64());
+            let lost = moved["reason"].as_str().is_some_and(|why| why.contains("which swarm has lost"));
+            assert!(lost, "{moved}");
+            let there = if moved["node"] == "n1" { 1 } else { 2 };
+            town.runs_on(there, name);
+        }
         assert!(!town.running(3, "web").contains(&web.to_owned()), "its agent stopped it");
         town.network("heal", 3);
         town.nodes(1, &["n1", "n2", "n3"]);
-        ended.store(true, Ordering::Relaxed);
-        assert_eq!(doubled.join().expect("to have looked"), 0, "it ran twice at once");
+        swarm_uses_all_nodes(town);
     });
-    let count: usize = NODES.iter().map(|node| town.running(*node, "web").len()).sum();
-    assert_eq!(count, 1);
-    swarm_uses_all_nodes(town);
+    for name in ["web", "alone"] {
+        assert_eq!(everywhere(town, name).len(), 1, "{}", tasks_of(town, name));
+    }
+    eventually("a service that is gone", || town.docker(1, &["service", "rm", "alone"]));
+}
+
+/// The containers of a service, on all nodes.
+fn everywhere(town: &Town, service: &str) -> Vec<String> {
+    NODES.map(|node| town.running(node, service)).concat()
+}
+
+/// What swarm says of a service's tasks.
+fn tasks_of(town: &Town, service: &str) -> String {
+    let words = ["service", "ps", "--no-trunc", "--format"];
+    let format = "{{.ID}} {{.Node}} wanted {{.DesiredState}} is {{.CurrentState}} {{.Error}}";
+    town.docker(town.active(&NODES), &[&words[..], &[format, service]].concat()).unwrap_or_default()
+}
+
+/// Looks all the while whether a service runs twice at once, of these.
+fn never_twice(town: &Town, services: &[&str], meanwhile: impl FnOnce()) {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let doubled = scope.spawn(|| {
+            let mut doubled = Vec::new();
+            while doubled.is_empty() && !ended.load(Ordering::Relaxed) {
+                let twice = services.iter().filter(|service| everywhere(town, service).len() > 1);
+                doubled.extend(twice.map(|service| format!("{service}:\n{}", tasks_of(town, service))));
+                std::thread::sleep(LOOK_EVERY);
+            }
+            doubled
+        });
+        let ends = EndsOnDrop(&ended);
+        meanwhile();
+        drop(ends);
+        let doubled = doubled.join().expect("to have looked");
+        assert!(doubled.is_empty(), "these ran twice at once: {}", doubled.join("\n"));
+    });
 }
 
 fn swarm_uses_all_nodes(town: &Town) {
@@ -102,36 +130,42 @@ fn swarm_uses_all_nodes(town: &Town) {
 
 /// Nobody is there who could place anything elsewhere, and they said so.
 fn masters_that_are_stopped_on_purpose_stop_nothing(town: &mut Town) {
-    let running = |town: &Town| NODES.map(|node| town.running(node, "web")).concat();
-    let before = running(town);
+    let before = everywhere(town, "web");
     for node in NODES {
         town.stop_master(node);
     }
     std::thread::sleep(LONGER_THAN_A_CUT);
-    assert_eq!(running(town), before, "the same container");
+    assert_eq!(everywhere(town, "web"), before, "the same container");
     town.start_masters();
     let active = town.active(&NODES);
     town.nodes(active, &["n1", "n2", "n3"]);
 }
 
-/// The cut ends before anybody places it elsewhere, and swarm does not start it again.
-fn what_runs_once_and_was_stopped_in_a_short_cut_runs_again(town: &Town) {
-    let options = ["--name", "once", "--migrate", "--deadline", "60s", "--expect", "1s"];
+/// The cut ends before anybody places it elsewhere, and its agent dies before it can tell. Swarm does not start it again.
+fn what_runs_once_and_was_stopped_in_a_short_cut_runs_again(town: &mut Town) {
+    let options = [&["--name", "once"], &ONCE[..]].concat();
     town.run(town.active(&NODES), "n3", &options, &["sleep", "100000"]);
     let once = town.runs_on(3, "once");
     let started = Instant::now();
     town.network("cut", 3);
     eventually("a container that its agent stopped", || town.running(3, "once").is_empty().then_some(()));
     println!("a container that runs once was stopped {:.0} s after the cut", started.elapsed().as_secs_f64());
-    town.network("heal", 3);
-    let moved = town.moved(&NODES, "once");
-    println!("it was placed again {:.0} s after the cut", started.elapsed().as_secs_f64());
-    assert!(moved["reason"].as_str().is_some_and(|why| why.contains("and stopped it")), "{moved}");
-    let there = NODES.into_iter().find(|node| moved["node"] == format!("n{node}")).expect("a node");
-    assert_ne!(town.runs_on(there, "once"), once);
-    let count: usize = NODES.iter().map(|node| town.running(*node, "once").len()).sum();
-    assert_eq!(count, 1);
-    eventually("a service that is gone", || town.docker(there, &["service", "rm", "once"]));
+    town.restart_agent(3);
+    let town = &*town;
+    never_twice(town, &["once"], || {
+        town.network("heal", 3);
+        let again = within(LONG, "container of once that runs again", || everywhere(town, "once").pop());
+        println!("it ran again {:.0} s after the cut", started.elapsed().as_secs_f64());
+        assert_ne!(again, once);
+        // Whoever would start it once more would do so by now.
+        std::thread::sleep(LONGER_THAN_A_CUT);
+        assert_eq!(everywhere(town, "once"), [again], "{}", tasks_of(town, "once"));
+    });
+    let moved: Vec<_> = NODES.iter().flat_map(|node| town.happened(*node, "moved", "once")).collect();
+    let says =
+        |line: &serde_json::Value| line["reason"].as_str().is_some_and(|why| why.contains("and stopped it"));
+    assert!(moved.len() == 1 && moved.iter().all(says), "{moved:?}");
+    eventually("a service that is gone", || town.docker(town.active(&NODES), &["service", "rm", "once"]));
     swarm_uses_all_nodes(town);
 }
 
@@ -162,9 +196,8 @@ fn a_second_master_takes_over_with_the_leader(town: &mut Town) {
     let (_, node) =
         town.run(next, "auto", &["--name", "later", "--deadline", "60s", "--expect", "1s"], &["true"]);
     assert_ne!(node, dying);
-    let moved = crate::hall::within(LONG, "a service that left a dead node", || {
-        town.happened(next, "moved", "gone").pop()
-    });
+    let moved =
+        within(LONG, "a service that left a dead node", || town.happened(next, "moved", "gone").pop());
     println!("what it ran was placed again after {:.0} s", before.elapsed().as_secs_f64());
     let there = others.iter().find(|node| moved["node"] == format!("n{node}")).expect("a living node");
     town.runs_on(*there, "gone");

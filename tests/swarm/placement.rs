@@ -115,23 +115,30 @@ fn a_busy_node_is_skipped(town: &Town) {
     town.nodes(1, &["n3"]);
 }
 
+/// Of what runs once, too: swarm has stopped it, and starts it nowhere.
 fn a_drained_node_is_emptied(town: &Town) {
-    let options =
-        ["--name", "stays", "--migrate", "--restart", "always", "--deadline", "60s", "--expect", "1s"];
-    town.run(1, "n2", &options, &["sleep", "100000"]);
-    town.runs_on(2, "stays");
+    let options = ["--migrate", "--deadline", "60s", "--expect", "1s"];
+    let kinds = [("stays", &["--restart", "always"][..]), ("once", &[])];
+    for (name, restart) in kinds {
+        town.run(1, "n2", &[&["--name", name], restart, &options].concat(), &["sleep", "100000"]);
+        town.runs_on(2, name);
+    }
     town.docker(1, &["node", "update", "--availability", "drain", "n2"]).expect("to drain");
-    let moved =
-        within(LONG, "a service that left a drained node", || town.happened(1, "moved", "stays").pop());
-    assert!(
-        moved["reason"].as_str().is_some_and(|why| why.starts_with("from n2, which is drained")),
-        "{moved}"
-    );
-    let there = if moved["node"] == "n1" { 1 } else { 3 };
-    town.runs_on(there, "stays");
-    assert!(town.running(2, "stays").is_empty());
+    for (name, _) in kinds {
+        let moved =
+            within(LONG, "a service that left a drained node", || town.happened(1, "moved", name).pop());
+        assert!(
+            moved["reason"].as_str().is_some_and(|why| why.starts_with("from n2, which is drained")),
+            "{moved}"
+        );
+        let there = if moved["node"] == "n1" { 1 } else { 3 };
+        town.runs_on(there, name);
+        assert!(town.running(2, name).is_empty());
+    }
     town.docker(1, &["node", "update", "--availability", "active", "n2"]).expect("to use it again");
-    town.docker(1, &["service", "rm", "stays"]).expect("the service to go");
+    for (name, _) in kinds {
+        town.docker(1, &["service", "rm", name]).expect("the service to go");
+    }
     eventually("a node that the master may use again", || {
         let dry: PlaceLine =
             client::send(&town.socket(1), "POST", "/v1/place", &PlaceWanted::default()).ok()?;

@@ -43,14 +43,24 @@ impl Town {
         for node in NODES {
             let gpu = self.place(&format!("n{node}/gpu"));
             self.gpus.push(simulate(&gpu, &format!("{}GiB", 8 * node)));
-            let mut command = self.enter(node, "agent");
-            command.args(["--policy", "none", "--probes", "off", "--node", &format!("n{node}"), "--driver"]);
-            command.arg(gpu).arg("--run-dir").arg(self.place(&format!("n{node}/run"))).arg("--state-dir");
-            command.arg(self.place(&format!("n{node}/state"))).arg("--table");
-            command.arg(self.place(&format!("n{node}/table"))).args(["--join", &invitation]);
-            command.stderr(log(&self.place(&format!("agent{node}.log"))));
-            self.agents.insert(node, Running::start(&mut command));
+            self.start_agent(node, &["--join", &invitation]);
         }
+    }
+
+    fn start_agent(&mut self, node: usize, words: &[&str]) {
+        let place = |what: &str| self.place(&format!("n{node}/{what}"));
+        let mut command = self.enter(node, "agent");
+        command.args(["--policy", "none", "--probes", "off", "--node", &format!("n{node}"), "--driver"]);
+        command.arg(place("gpu")).arg("--run-dir").arg(place("run")).arg("--state-dir").arg(place("state"));
+        command.arg("--table").arg(place("table")).args(words);
+        command.stderr(log(&self.place(&format!("agent{node}.log"))));
+        self.agents.insert(node, Running::start(&mut command));
+    }
+
+    /// Kills an agent as a power cut would, and starts it again.
+    pub(crate) fn restart_agent(&mut self, node: usize) {
+        self.agents.remove(&node);
+        self.start_agent(node, &[]);
     }
 
     /// Starts a master on a node.

@@ -44,7 +44,6 @@ const EXCEPTIONS: &[Exception] = &[
         why: "the name of indicatif's function for printing while bars are drawn",
     },
     Exception { path: "cli/src/docker/service.rs", word: "job", why: SWARMS },
-    Exception { path: "cluster/src/engine/swarm.rs", word: "job", why: SWARMS },
     Exception { path: "docs/cluster.md", word: "job", why: SWARMS },
 ];
 

@@ -158,7 +158,7 @@ impl Remove {
         let store = self.record.open(globals).await?;
         let name = self.node.clone();
         let removed = store.change(|kept| {
-            kept.nodes.remove(&name).map(drop).ok_or_else(|| {
+            kept.remove(&name).then_some(()).ok_or_else(|| {
                 let known: Vec<&str> = kept.nodes.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none" } else { &known.join(", ") };
                 format!("there is no node '{name}' in the cluster: accepted are {known}")

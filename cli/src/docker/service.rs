@@ -1,15 +1,16 @@
 //! `docker run`'s words as a swarm service: what a service can have is translated, what it cannot is refused by name.
 //!
-//! A container that runs once and ends becomes a job, which swarm does not start again; one with `--restart` becomes a
-//! service. The image goes by digest or id: swarm asks a registry for a tag first, for 20 seconds where there is none.
+//! A container becomes a service with one replica, which without `--restart` swarm does not start again. Swarm's own kind of service for
+//! that, the replicated job, is not used: in Docker 20.10 a manager that has led the swarm twice starts each of them twice, and none is
+//! stopped when its service changes. The image goes by digest or id: swarm asks a registry for a tag first, for 20 seconds where there is none.
 
 use super::words::{self, Name};
 use crate::failure::Failure;
 use bollard::models::{
     EndpointPortConfig, EndpointPortConfigProtocolEnum as Protocol,
     EndpointPortConfigPublishModeEnum as PublishMode, EndpointSpec, Limit, Mount, MountType,
-    NetworkAttachmentConfig, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated,
-    ServiceSpecModeReplicatedJob, TaskSpec, TaskSpecContainerSpec, TaskSpecResources, TaskSpecRestartPolicy,
+    NetworkAttachmentConfig, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated, TaskSpec,
+    TaskSpecContainerSpec, TaskSpecResources, TaskSpecRestartPolicy,
     TaskSpecRestartPolicyConditionEnum as Condition,
 };
 use std::collections::HashMap;
@@ -180,13 +181,16 @@ impl Made {
         self.container.labels = Some(self.labels.clone());
         let ours = |key: &String| key.starts_with(labels::PREFIX);
         let labels = self.labels.into_iter().filter(|(key, _)| ours(key)).collect();
-        let (mode, restart) = mode(&self.restart)?;
+        let mode = ServiceSpecMode {
+            replicated: Some(ServiceSpecModeReplicated { replicas: Some(1) }),
+            ..ServiceSpecMode::default()
+        };
         let limited = self.limits != Limit::default();
         let task = TaskSpec {
             container_spec: Some(self.container),
             resources: limited
                 .then(|| TaskSpecResources { limits: Some(self.limits), ..TaskSpecResources::default() }),
-            restart_policy: Some(restart),
+            restart_policy: Some(restart_policy(&self.restart)?),
             networks: (!self.networks.is_empty()).then_some(self.networks),
             ..TaskSpec::default()
         };
@@ -202,19 +206,8 @@ impl Made {
     }
 }
 
-/// What ends by itself is a job; what is to be restarted is a service with one replica.
-fn mode(restart: &str) -> Result<(ServiceSpecMode, TaskSpecRestartPolicy), Failure> {
-    let job = ServiceSpecMode {
-        replicated_job: Some(ServiceSpecModeReplicatedJob {
-            max_concurrent: Some(1),
-            total_completions: Some(1),
-        }),
-        ..ServiceSpecMode::default()
-    };
-    let service = ServiceSpecMode {
-        replicated: Some(ServiceSpecModeReplicated { replicas: Some(1) }),
-        ..ServiceSpecMode::default()
-    };
+/// When swarm starts it again.
+fn restart_policy(restart: &str) -> Result<TaskSpecRestartPolicy, Failure> {
     let policy = |condition, attempts| TaskSpecRestartPolicy {
         condition: Some(condition),
         max_attempts: attempts,
@@ -222,10 +215,10 @@ fn mode(restart: &str) -> Result<(ServiceSpecMode, TaskSpecRestartPolicy), Failu
     };
     let (word, attempts) = restart.split_once(':').unwrap_or((restart, ""));
     match (word, attempts.parse::<i64>()) {
-        ("no" | "", _) => Ok((job, policy(Condition::NONE, None))),
-        ("always" | "unless-stopped", _) => Ok((service, policy(Condition::ANY, None))),
-        ("on-failure", Ok(attempts)) => Ok((service, policy(Condition::ON_FAILURE, Some(attempts)))),
-        ("on-failure", Err(_)) if attempts.is_empty() => Ok((service, policy(Condition::ON_FAILURE, None))),
+        ("no" | "", _) => Ok(policy(Condition::NONE, None)),
+        ("always" | "unless-stopped", _) => Ok(policy(Condition::ANY, None)),
+        ("on-failure", Ok(attempts)) => Ok(policy(Condition::ON_FAILURE, Some(attempts))),
+        ("on-failure", Err(_)) if attempts.is_empty() => Ok(policy(Condition::ON_FAILURE, None)),
         _ => Err(Failure::input(format!(
             "--restart: '{restart}' is not known: accepted are no, always, unless-stopped, on-failure[:N]"
         ))),
@@ -343,15 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_once_is_a_job_and_what_restarts_a_service() {
-        let job = spec("-d --name one IMAGE sh -c true").unwrap();
-        assert_eq!(job.name.as_deref(), Some("one"));
-        assert!(job.mode.unwrap().replicated_job.is_some());
-        let task = job.task_template.unwrap();
+    fn swarm_starts_again_what_docker_would_start_again() {
+        let once = spec("-d --name one IMAGE sh -c true").unwrap();
+        assert_eq!(once.name.as_deref(), Some("one"));
+        assert_eq!(once.mode.unwrap().replicated.unwrap().replicas, Some(1));
+        let task = once.task_template.unwrap();
         assert_eq!(task.container_spec.unwrap().args.unwrap(), ["sh", "-c", "true"]);
         assert_eq!(task.restart_policy.unwrap().condition, Some(Condition::NONE));
         let service = spec("--restart=on-failure:3 IMAGE").unwrap();
-        assert!(service.mode.unwrap().replicated.is_some());
         assert_eq!(service.task_template.unwrap().restart_policy.unwrap().max_attempts, Some(3));
         assert!(spec("--restart sometimes IMAGE").is_err());
     }

@@ -138,6 +138,16 @@ fn a_node_hears_what_concerns_it_and_once() {
 }
 
 #[test]
+fn a_node_that_comes_while_its_master_stops_hears_the_farewell_alone() {
+    let mut book = Book::new();
+    book.farewell();
+    let (session, mut stream) = joined(&mut book, "a");
+    book.welcome(session, &Welcome { led: true, ..Welcome::default() });
+    assert_eq!(stream.try_recv().unwrap().told, Some(Told::Farewell(Farewell {})));
+    assert!(stream.try_recv().is_err() && stream.is_closed() && !book.holds(session));
+}
+
+#[test]
 fn a_node_that_the_engine_knows_no_more_is_lost() {
     let known = |ids: &[&str]| Some(ids.iter().map(|id| (*id).to_owned()).collect::<HashSet<String>>());
     let view = View { known: known(&["a"]), ..View::default() };

@@ -10,7 +10,7 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::{
     Node, NodeSpecAvailabilityEnum as Availability, NodeState, Service, ServiceSpec, Task, TaskSpecPlacement,
-    TaskState,
+    TaskSpecRestartPolicy, TaskSpecRestartPolicyConditionEnum as Condition, TaskState,
 };
 use bollard::query_parameters::{ListServicesOptions, ListTasksOptions, UpdateServiceOptions};
 use std::collections::HashMap;
@@ -176,14 +176,11 @@ impl Swarm {
         Ok(services.into_iter().filter_map(placed).collect())
     }
 
-    /// Whether a service has nothing left to do: it ran once, and is done.
-    pub(crate) async fn is_over(&self, service: &PlacedService) -> Result<bool, Error> {
-        if !service.runs_once() {
-            return Ok(false);
-        }
+    /// What has become of a service where it is now.
+    pub(crate) async fn fate(&self, service: &PlacedService) -> Result<Fate, Error> {
         let filters = HashMap::from([("service".to_owned(), vec![service.id.clone()])]);
         let tasks = self.docker.list_tasks(Some(ListTasksOptions { filters: Some(filters) })).await?;
-        Ok(has_ended(&tasks))
+        Ok(fate(&tasks, &service.engine_id, service.placement().as_deref()))
     }
 
     /// Whether a container of the service still runs where it is now.
@@ -231,7 +228,17 @@ impl PlacedService {
 
     /// Whether it runs once.
     pub(crate) fn runs_once(&self) -> bool {
-        self.spec.mode.as_ref().is_some_and(|mode| mode.replicated_job.is_some())
+        self.restart_policy().and_then(|policy| policy.condition) == Some(Condition::NONE)
+    }
+
+    /// Whether swarm counts how often it starts it again.
+    pub(crate) fn is_limited(&self) -> bool {
+        // None at all is as many as it takes, and so is zero.
+        self.restart_policy().and_then(|policy| policy.max_attempts).is_some_and(|most| most > 0)
+    }
+
+    fn restart_policy(&self) -> Option<&TaskSpecRestartPolicy> {
+        self.spec.task_template.as_ref()?.restart_policy.as_ref()
     }
 
     /// What it runs.
@@ -249,16 +256,52 @@ impl PlacedService {
     }
 }
 
-/// Whether the latest run of a job is over: each time it is placed anew it begins another, and tasks of the ones before are kept.
-fn has_ended(tasks: &[Task]) -> bool {
-    let run = |task: &Task| task.job_iteration.as_ref().and_then(|run| run.index).unwrap_or(0);
-    let latest = tasks.iter().map(run).max();
-    let over = [TaskState::COMPLETE, TaskState::FAILED, TaskState::REJECTED];
-    let is_over = |task: &Task| {
-        let state = task.status.as_ref().and_then(|status| status.state);
-        state.is_some_and(|state| over.contains(&state))
+/// What has become of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It runs, or swarm will start it.
+    Lives,
+    /// It ended well.
+    Done,
+    /// It failed, and swarm does not start it again. Somebody on its node may have ended it, for all that swarm knows.
+    Failed,
+    /// Swarm stopped it, and does not start it again.
+    Stopped,
+}
+
+/// The states that a task stays in.
+const OVER: [TaskState; 6] = [
+    TaskState::COMPLETE,
+    TaskState::SHUTDOWN,
+    TaskState::FAILED,
+    TaskState::REJECTED,
+    TaskState::REMOVE,
+    TaskState::ORPHANED,
+];
+
+/// By its tasks on this node, and since it was placed there. What another ran before, and was lost with, runs for ever in swarm's eyes.
+fn fate(tasks: &[Task], node: &str, placement: Option<&str>) -> Fate {
+    let state = |task: &Task| task.status.as_ref().and_then(|status| status.state);
+    let is_here = |task: &Task| task.node_id.as_deref().is_none_or(|id| id.is_empty() || id == node);
+    let is_wanted = |task: &Task| matches!(task.desired_state, Some(TaskState::READY | TaskState::RUNNING));
+    let lives = |task: &Task| is_here(task) && state(task).is_none_or(|state| !OVER.contains(&state));
+    let placed_as = |task: &Task| {
+        let container = task.spec.as_ref()?.container_spec.as_ref()?;
+        container.labels.as_ref()?.get(PLACEMENT).cloned()
     };
-    tasks.iter().any(|task| Some(run(task)) == latest && is_over(task))
+    let states: Vec<TaskState> =
+        tasks.iter().filter(|task| placed_as(task).as_deref() == placement).filter_map(state).collect();
+    let any = |wanted: &[TaskState]| states.iter().any(|state| wanted.contains(state));
+    if states.is_empty() || tasks.iter().any(|task| is_wanted(task) || lives(task)) {
+        return Fate::Lives;
+    }
+    if any(&[TaskState::COMPLETE]) {
+        Fate::Done
+    } else if any(&[TaskState::FAILED, TaskState::REJECTED]) {
+        Fate::Failed
+    } else {
+        Fate::Stopped
+    }
 }
 
 fn name_of(node: &Node) -> String {
@@ -346,16 +389,42 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_placed_again_is_over_when_its_latest_run_is() {
-        let task = |index: u64, state| Task {
-            job_iteration: Some(bollard::models::ObjectVersion { index: Some(index) }),
-            status: Some(bollard::models::TaskStatus { state: Some(state), ..Default::default() }),
-            ..Task::default()
+    fn what_became_of_a_service_is_told_by_its_tasks_since_it_was_placed() {
+        let task = |placement: &str, node: &str, wanted, state| {
+            let labels = Some(HashMap::from([(PLACEMENT.to_owned(), placement.to_owned())]));
+            let container = bollard::models::TaskSpecContainerSpec { labels, ..Default::default() };
+            Task {
+                spec: Some(bollard::models::TaskSpec {
+                    container_spec: Some(container),
+                    ..Default::default()
+                }),
+                node_id: Some(node.to_owned()),
+                desired_state: Some(wanted),
+                status: Some(bollard::models::TaskStatus { state: Some(state), ..Default::default() }),
+                ..Task::default()
+            }
         };
-        let (failed, running) = (task(0, TaskState::FAILED), task(1, TaskState::RUNNING));
-        assert!(!has_ended(&[]) && has_ended(std::slice::from_ref(&failed)));
-        assert!(!has_ended(&[failed.clone(), running]));
-        assert!(has_ended(&[failed, task(1, TaskState::COMPLETE)]));
+        let now = |tasks: &[Task]| fate(tasks, "n", Some("p"));
+        let ended = |state| task("p", "n", TaskState::SHUTDOWN, state);
+        assert_eq!(now(&[]), Fate::Lives, "it was placed a moment ago");
+        assert_eq!(now(&[ended(TaskState::FAILED)]), Fate::Failed);
+        assert_eq!(now(&[ended(TaskState::FAILED), ended(TaskState::COMPLETE)]), Fate::Done);
+        assert_eq!(now(&[ended(TaskState::SHUTDOWN)]), Fate::Stopped);
+        for (node, wanted, state) in [
+            ("n", TaskState::RUNNING, TaskState::FAILED),
+            ("n", TaskState::READY, TaskState::PENDING),
+            ("n", TaskState::SHUTDOWN, TaskState::RUNNING),
+            ("", TaskState::RUNNING, TaskState::PENDING),
+        ] {
+            let tasks = [ended(TaskState::FAILED), task("p", node, wanted, state)];
+            assert_eq!(now(&tasks), Fate::Lives, "{node} {wanted} {state}");
+        }
+        let before = [
+            task("before", "n", TaskState::SHUTDOWN, TaskState::COMPLETE),
+            task("before", "lost", TaskState::SHUTDOWN, TaskState::RUNNING),
+        ];
+        assert_eq!(now(&[&before[..], &[ended(TaskState::FAILED)]].concat()), Fate::Failed);
+        assert_eq!(now(&before), Fate::Lives, "it was placed a moment ago");
     }
 
     #[test]

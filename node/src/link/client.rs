@@ -51,8 +51,8 @@ pub enum NoMaster {
 }
 
 impl NoMaster {
-    /// A master, known by its certificate, says that this node is no member any more. What it ran it runs on: nobody places that
-    /// elsewhere while swarm has the node.
+    /// A master, known by its certificate, says that this node is no member any more, and that swarm has it. What it ran it runs on:
+    /// nobody places that elsewhere until swarm has lost the node, which then hears another answer.
     pub fn is_dismissal(&self) -> bool {
         matches!(self, Self::Said(status) if status.code() == Code::NotFound)
     }

@@ -7,13 +7,14 @@
 //! Masters that are stopped on purpose say farewell. When all of them have, this node has minutes instead of seconds: one that starts
 //! anew and has never heard of this node waits longer still.
 
+use super::farewells::Gone;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long after the last such word. With the 8 s that a cut takes to be seen, a master that waits 30 s is sure.
 pub(super) const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
-/// The same where a master answers that swarm has no leader, which it knows within 7 s: swarm may be electing one.
+/// The same where a master answers that swarm has no leader, which it knows within 9 s: swarm may be electing one.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(18);
 /// The same where all masters have said farewell. A master waits 300 s for nodes that it never heard of.
 const FAREWELL_AFTER: Duration = Duration::from_mins(4);
@@ -33,6 +34,8 @@ pub(super) enum Word {
 pub(super) struct Contact(Mutex<Heard>);
 
 struct Heard {
+    /// When the agent started: it has a while to ask, whatever was said to the one before it.
+    started: Instant,
     /// When one of them last let us stay.
     at: Instant,
     /// Since then, when the first came back after all had said farewell: it may not let us stay yet, and has a while to do so.
@@ -48,9 +51,25 @@ struct Heard {
 }
 
 impl Contact {
-    pub(super) fn new(masters: Vec<String>) -> Self {
-        let (at, farewells) = (Instant::now(), HashSet::new());
-        Self(Mutex::new(Heard { at, back: None, staying: 0, leaderless: 0, masters, farewells }))
+    /// `gone` is what the agent before this one knew, if all masters had said farewell to it. Of masters that were gone for longer
+    /// than it would have waited, it says nothing.
+    pub(super) fn new(masters: Vec<String>, gone: Option<Gone>) -> Self {
+        let (started, farewells) = (Instant::now(), HashSet::new());
+        let mut heard =
+            Heard { started, at: started, back: None, staying: 0, leaderless: 0, masters, farewells };
+        let gone = gone.filter(|(at, farewells)| {
+            heard.masters.iter().all(|master| farewells.contains(master)) && *at + FAREWELL_AFTER > started
+        });
+        if let Some(gone) = gone {
+            (heard.at, heard.farewells) = gone;
+        }
+        Self(Mutex::new(heard))
+    }
+
+    /// When a master last let us stay, if all of them have said farewell since.
+    pub(super) fn all_gone(&self) -> Option<Gone> {
+        let heard = self.lock();
+        (heard.all_are_gone() && heard.staying == 0).then(|| (heard.at, heard.farewells.clone()))
     }
 
     /// These are the masters now.
@@ -116,7 +135,7 @@ impl Heard {
 
     /// When this node is cut off, if nobody lets it stay until then.
     fn end(&self) -> Instant {
-        let at_last = self.at + FAREWELL_AFTER;
+        let at_last = (self.at + FAREWELL_AFTER).max(self.started + CUT_OFF_AFTER);
         if self.all_are_gone() {
             return at_last;
         }
@@ -132,7 +151,7 @@ mod tests {
     const A_MOMENT: Duration = Duration::from_secs(1);
 
     fn contact() -> Contact {
-        Contact::new(vec!["a".to_owned(), "b".to_owned()])
+        Contact::new(vec!["a".to_owned(), "b".to_owned()], None)
     }
 
     #[test]
@@ -178,8 +197,28 @@ mod tests {
         contact.set_masters(vec!["a".to_owned(), "b".to_owned()]);
         contact.farewell("a", true);
         contact.lock().at -= FAREWELL_AFTER;
+        contact.lock().started -= FAREWELL_AFTER;
         contact.farewell("a", false);
         assert!(contact.is_cut_off(Instant::now()), "to and fro does not last for ever");
+    }
+
+    #[test]
+    fn an_agent_that_starts_anew_has_what_is_left_of_the_farewell_and_time_to_ask() {
+        let masters = || vec!["a".to_owned(), "b".to_owned()];
+        let started = |ago: Duration, said: &[&str]| {
+            let said = said.iter().map(|master| (*master).to_owned()).collect();
+            Contact::new(masters(), Some((Instant::now().checked_sub(ago).unwrap(), said)))
+        };
+        let (now, all) = (Instant::now(), ["a", "b"]);
+        let minute = Duration::from_mins(1);
+        assert!(!started(minute, &all).is_cut_off(now + 2 * minute));
+        assert!(started(minute, &all).is_cut_off(now + 3 * minute + A_MOMENT));
+        assert!(started(minute, &["a"]).is_cut_off(now + minute), "there is another master by now");
+        for long_ago in [FAREWELL_AFTER.saturating_sub(A_MOMENT), FAREWELL_AFTER + minute] {
+            let contact = started(long_ago, &all);
+            assert!(!contact.is_cut_off(now + CUT_OFF_AFTER / 2), "masters may be back");
+            assert!(contact.is_cut_off(now + CUT_OFF_AFTER + A_MOMENT));
+        }
     }
 
     #[test]

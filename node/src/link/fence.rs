@@ -6,6 +6,7 @@
 
 use super::client::KEEP_ALIVE;
 use super::contact::{CUT_OFF_AFTER, Contact};
+use super::stopped::{STOPPED_MAX, StoppedFile};
 use crate::commands::Command;
 use crate::facts::{Teller, Told, cgroup};
 use crate::owner::Owner;
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -22,8 +24,6 @@ use wire::link::Stopped;
 
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How many placements are remembered whose containers were stopped here.
-const STOPPED_MAX: usize = 1000;
 
 /// The containers that may move, by id, and their placements; nothing where Docker has not said yet which there are.
 pub(crate) type Movable = Option<HashMap<String, String>>;
@@ -39,14 +39,19 @@ pub(crate) fn movable(owner: &Owner) -> Movable {
 }
 
 /// Stops what this node lost the right to run, for as long as it is cut off. Masters hear of it by `told`.
-pub(super) async fn keep(contact: Arc<Contact>, teller: Teller, told: watch::Sender<Stopped>) {
+pub(super) async fn keep(
+    contact: Arc<Contact>,
+    teller: Teller,
+    file: StoppedFile,
+    told: watch::Sender<Stopped>,
+) {
     let mut said = false;
     // Those that were told to die, and were not seen gone yet.
     let mut dying = HashMap::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let is_cut_off = contact.is_cut_off(Instant::now());
-        let running = if is_cut_off { end_all(&teller).await } else { Some(HashMap::new()) };
+        let running = if is_cut_off { end_all(&teller, file.clone()).await } else { Some(HashMap::new()) };
         if is_cut_off && !said {
             let seconds = (CUT_OFF_AFTER + 2 * KEEP_ALIVE).as_secs();
             eprintln!(
@@ -67,12 +72,12 @@ pub(super) async fn keep(contact: Arc<Contact>, teller: Teller, told: watch::Sen
 }
 
 /// Ends the processes of containers that may move. Those that had any; nothing where nobody can tell.
-async fn end_all(teller: &Teller) -> Movable {
+async fn end_all(teller: &Teller, file: StoppedFile) -> Movable {
     let (to, answer) = oneshot::channel();
     teller.tell_soon(Told::Command(Command::Movable(to))).await;
     let movable = answer.await.ok()??;
     // The whole of /proc is read: not on the thread that everybody's messages come by.
-    let running = tokio::task::spawn_blocking(move || end(&movable)).await.ok()?;
+    let running = tokio::task::spawn_blocking(move || end(&movable, &file)).await.ok()?;
     let running =
         running.map_err(|error| eprintln!("warning: what may move could not be stopped: {error}")).ok()?;
     for id in running.keys() {
@@ -83,22 +88,42 @@ async fn end_all(teller: &Teller) -> Movable {
 }
 
 /// One that cannot be ended does not keep the others alive, but nobody may say then that nothing runs.
-fn end(movable: &HashMap<String, String>) -> io::Result<HashMap<String, String>> {
-    let (mut running, mut failed) = (HashMap::new(), None);
+fn end(movable: &HashMap<String, String>, file: &StoppedFile) -> io::Result<HashMap<String, String>> {
+    let (mut found, mut failed) = (Vec::new(), None);
     for entry in std::fs::read_dir("/proc")? {
         let pid = entry?.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        let Some(pid) = pid else { continue };
-        match end_one(pid, movable) {
-            Ok(ended) => running.extend(ended),
-            Err(error) if is_gone(&error) => {}
-            Err(error) => failed = Some(error),
+        match pid.map(|pid| find(pid, movable)) {
+            None => {}
+            Some(Ok(one)) => found.extend(one),
+            Some(Err(error)) if is_gone(&error) => {}
+            Some(Err(error)) => failed = Some(error),
+        }
+    }
+    if let Err(error) = file.add(found.iter().map(|one| one.placement.as_str())) {
+        eprintln!("warning: what is stopped could not be written down: {error}");
+    }
+    let mut running = HashMap::new();
+    for one in found {
+        match pidfd_send_signal(one.process, Signal::KILL) {
+            Ok(()) => drop(running.insert(one.id, one.placement)),
+            Err(Errno::SRCH) => {}
+            Err(error) => failed = Some(error.into()),
         }
     }
     failed.map_or(Ok(running), Err)
 }
 
-/// The container of a process that was ended, and its placement; nothing for one that is none of our business.
-fn end_one(pid: Pid, movable: &HashMap<String, String>) -> io::Result<Option<(String, String)>> {
+/// A process that this node must not run.
+#[derive(Debug)]
+struct Found {
+    process: OwnedFd,
+    /// Its container.
+    id: String,
+    placement: String,
+}
+
+/// What a process is, if it is any of our business.
+fn find(pid: Pid, movable: &HashMap<String, String>) -> io::Result<Option<Found>> {
     let home = || {
         let text = std::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero()))?;
         let found = cgroup::container_ids(&text).into_iter().find_map(|id| movable.get_key_value(&id));
@@ -110,8 +135,7 @@ fn end_one(pid: Pid, movable: &HashMap<String, String>) -> io::Result<Option<(St
     // A pid may go to another process at any time; what is opened stays what it is.
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     let Some((id, placement)) = home()? else { return Ok(None) };
-    pidfd_send_signal(process, Signal::KILL)?;
-    Ok(Some((id.clone(), placement.clone())))
+    Ok(Some(Found { process, id: id.clone(), placement: placement.clone() }))
 }
 
 /// A process that ended meanwhile.
@@ -151,7 +175,7 @@ mod tests {
     fn whoever_is_in_no_such_container_is_left_alone_and_one_that_is_gone_is_no_failure() {
         let movable = HashMap::from([("a".repeat(64), "placement".to_owned())]);
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
-        assert_eq!(end_one(own, &movable).unwrap(), None);
-        assert!(is_gone(&end_one(Pid::from_raw(i32::MAX).unwrap(), &movable).unwrap_err()));
+        assert!(find(own, &movable).unwrap().is_none());
+        assert!(is_gone(&find(Pid::from_raw(i32::MAX).unwrap(), &movable).unwrap_err()));
     }
 }

@@ -18,7 +18,11 @@ mod outlook;
 
 mod contact;
 
+mod farewells;
+
 mod fence;
+
+mod stopped;
 
 mod streams;
 

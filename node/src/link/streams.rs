@@ -2,8 +2,10 @@
 
 use super::client::{Connection, NoMaster, member_tls};
 use super::contact::{Contact, Word};
+use super::farewells::Farewells;
 use super::fence;
 use super::identity::{self, Identity};
+use super::stopped::StoppedFile;
 use super::{Sayer, Snapshot};
 use crate::commands::Command;
 use crate::facts::{Teller, Told};
@@ -40,6 +42,7 @@ struct Member {
     snapshots: watch::Receiver<Snapshot>,
     teller: Teller,
     contact: Arc<Contact>,
+    farewells: Arc<Farewells>,
     /// What was stopped here.
     stopped: watch::Receiver<Stopped>,
     /// Where masters are told of.
@@ -64,12 +67,15 @@ pub(crate) fn start(config: &crate::Config, snapshots: watch::Receiver<Snapshot>
             return false;
         }
     };
-    let contact = Arc::new(Contact::new(identity.masters.clone()));
+    let farewells = Arc::new(Farewells::new(&config.run_dir));
+    let contact = Arc::new(Contact::new(identity.masters.clone(), farewells.take()));
+    farewells.keep(&contact);
     let (masters, told) = mpsc::channel(SAID_QUEUED_MAX);
-    let (stopping, stopped) = watch::channel(Stopped::default());
-    tokio::spawn(fence::keep(Arc::clone(&contact), teller.clone(), stopping));
+    let file = StoppedFile::new(&config.run_dir);
+    let (stopping, stopped) = watch::channel(Stopped { placements: file.read(), ..Stopped::default() });
+    tokio::spawn(fence::keep(Arc::clone(&contact), teller.clone(), file, stopping));
     let (name, teller) = (config.node.clone(), teller.clone());
-    let member = Member { name, tls, snapshots, teller, contact, stopped, masters };
+    let member = Member { name, tls, snapshots, teller, contact, farewells, stopped, masters };
     tokio::spawn(keep_all(member, identity, folder, told));
     true
 }
@@ -145,6 +151,7 @@ async fn keep(member: Member, address: String) {
     let mut said = None;
     loop {
         let ended = stream_once(&member, &address).await;
+        member.farewells.keep(&member.contact);
         if matches!(ended, Ok(()) | Err(NoMaster::Lost(_))) {
             (wait, said) = (WAIT_FIRST, None);
         }
@@ -238,6 +245,7 @@ async fn hear(member: &Member, told: FromMaster, sender: &mpsc::Sender<FromNode>
                 (true, true) => Word::Lost,
                 (true, false) => Word::Stay,
             });
+            member.farewells.keep(&member.contact);
             let _ = member.masters.send(welcome.masters).await;
         }
         Some(FromTheMaster::Offer(offer)) => {
