@@ -27,7 +27,7 @@ pub(crate) const REST: Span = Span::from_secs(60);
 /// A node that was lost has had this long to stop what it lost the right to run. Agents take at most 28 s from a cut on, and swarm takes
 /// 10 at least to call the node lost.
 pub(crate) const CUT_OFF: Span = Span::from_secs(30);
-/// A node that was lost and is back has had this long to stop what swarm wants stopped there, and to say so.
+/// A node that was lost or drained, and is not any more, has had this long to stop what swarm wants stopped there, and to say so.
 const SHAKEN: Span = Span::from_secs(60);
 /// The same for one that this master has never heard: all masters may have been stopped on purpose, and it waits for one to come
 /// back. Agents take at most four fifths of it.
@@ -63,7 +63,8 @@ pub(crate) struct Situation {
     pub(crate) nothing_runs: bool,
     /// The agent says that it stopped this very container.
     pub(crate) stopped: bool,
-    /// Swarm had lost its node a moment ago, and stops what ran there when the node is back.
+    /// Swarm may have stopped it, and nobody told: its node was lost or drained a moment ago, or nobody took it then, or this master has
+    /// not been the active one for long.
     pub(crate) shaken: bool,
     /// It runs once, then ends, and swarm does not start it again.
     pub(crate) once: bool,
@@ -87,8 +88,9 @@ pub(crate) fn decide(situation: &Situation) -> Option<Why> {
             Some(Why::Missed(*missed_in_a_row))
         }
         // Any other service is started again by swarm, and these perhaps.
-        Situation { once: true, stopped, shaken, .. } => (*stopped || *shaken).then_some(Why::Stopped),
-        Situation { stopped, limited, .. } => (*stopped && *limited).then_some(Why::Stopped),
+        Situation { stopped, shaken, once, limited, .. } => {
+            ((*stopped || *shaken) && (*once || *limited)).then_some(Why::Stopped)
+        }
     }
 }
 
@@ -99,8 +101,8 @@ fn may_begin_anew(situation: &Situation, why: Why, fate: Fate) -> bool {
         Fate::Lives => why != Why::Stopped,
         Fate::Stopped => true,
         // What its node stopped has not failed by itself, though swarm takes it for that.
-        Fate::Failed => situation.stopped || !situation.once,
-        Fate::Done => !situation.once,
+        Fate::Failed => situation.stopped || (!situation.once && why != Why::Stopped),
+        Fate::Done => false,
     }
 }
 
@@ -129,13 +131,13 @@ struct Mover {
     stuck: HashSet<String>,
     /// Which version of which service was moved: what was seen a moment before that is old news.
     moved: HashMap<String, i32>,
-    /// When a node was last seen lost, by what the engine calls it.
-    lost: HashMap<String, Instant>,
+    /// When a node was last seen lost or drained, by what the engine calls it.
+    shaken: HashMap<String, Instant>,
 }
 
 impl Mover {
     fn new() -> Self {
-        Self { since: clock::now(), stuck: HashSet::new(), moved: HashMap::new(), lost: HashMap::new() }
+        Self { since: clock::now(), stuck: HashSet::new(), moved: HashMap::new(), shaken: HashMap::new() }
     }
 
     /// Looks at every service that may move, of those that are placed.
@@ -143,7 +145,7 @@ impl Mover {
         let is_there = |name: &String| services.iter().any(|service| service.name == *name);
         self.stuck.retain(is_there);
         self.moved.retain(|name, _| is_there(name));
-        self.note_lost(master, services);
+        self.note_shaken(master, view, services);
         for service in services.iter().filter(|service| service.may_move) {
             if self.moved.get(&service.name) == Some(&service.version) {
                 continue;
@@ -157,7 +159,9 @@ impl Mover {
                 self.stuck.remove(&service.name);
                 continue;
             };
-            if !soon(swarm.fate(service)).await.is_ok_and(|fate| may_begin_anew(&situation, why, fate)) {
+            let Ok(fate) = soon(swarm.fate(service)).await else { continue };
+            if !may_begin_anew(&situation, why, fate) {
+                self.stuck.remove(&service.name);
                 continue;
             }
             // Swarm stops what a drained node runs, and does not wait for that when the service changes meanwhile.
@@ -168,11 +172,12 @@ impl Mover {
         }
     }
 
-    fn note_lost(&mut self, master: &Master, services: &[PlacedService]) {
+    fn note_shaken(&mut self, master: &Master, view: &View, services: &[PlacedService]) {
         let (now, book) = (clock::now(), master.book());
-        self.lost.retain(|_, at| now.since(*at) < SHAKEN);
-        let lost = services.iter().filter(|service| book.has_lost(&service.engine_id));
-        self.lost.extend(lost.map(|service| (service.engine_id.clone(), now)));
+        self.shaken.retain(|_, at| now.since(*at) < SHAKEN);
+        let places = services.iter().map(|service| &service.engine_id);
+        let shaken = places.filter(|id| book.has_lost(id) || view.drained.contains(*id));
+        self.shaken.extend(shaken.map(|id| (id.clone(), now)));
     }
 
     fn situation(
@@ -198,7 +203,9 @@ impl Mover {
             silent,
             nothing_runs: stopped.is_some_and(|stopped| stopped.nothing_runs),
             stopped: stopped.zip(placement).is_some_and(|(stopped, now)| stopped.placements.contains(&now)),
-            shaken: self.lost.contains_key(&service.engine_id),
+            shaken: self.shaken.contains_key(&service.engine_id)
+                || self.stuck.contains(&service.name)
+                || now.since(self.since) < SHAKEN,
             once: service.runs_once(),
             limited: service.is_limited(),
         };
@@ -346,6 +353,11 @@ mod tests {
         assert_eq!(decide(&Situation { lost: Some(Span::ZERO), ..stopped }), None, "the node is not back");
         let shaken = Situation { once: true, shaken: true, ..CALM };
         assert_eq!(decide(&shaken), Some(Why::Stopped), "swarm may have stopped it");
+        assert_eq!(
+            decide(&Situation { once: false, limited: true, ..shaken }),
+            Some(Why::Stopped),
+            "likewise"
+        );
         assert_eq!(decide(&Situation { once: false, ..shaken }), None, "swarm starts it again");
         assert_eq!(
             decide(&Situation { once: true, missed_in_a_row: 3, ..CALM }),
@@ -364,8 +376,9 @@ mod tests {
         assert!(may_begin_anew(&once, Why::Stopped, Fate::Stopped), "by swarm");
         assert!(!may_begin_anew(&told, Why::Down, Fate::Done));
         assert!(may_begin_anew(&once, Why::Down, Fate::Lives), "swarm has not heard of its end");
-        assert!(
-            may_begin_anew(&CALM, Why::Down, Fate::Failed) && may_begin_anew(&CALM, Why::Drained, Fate::Done)
-        );
+        let limited = Situation { limited: true, ..CALM };
+        assert!(may_begin_anew(&limited, Why::Down, Fate::Failed), "a cut may have used up its attempts");
+        assert!(!may_begin_anew(&limited, Why::Stopped, Fate::Failed), "by itself");
+        assert!(!may_begin_anew(&limited, Why::Drained, Fate::Done), "it has ended well");
     }
 }

@@ -92,6 +92,9 @@ async fn joined(master: &Master, peer: &Peer, asked: JoinRequest) -> Result<Join
             return Err(format!("node {name} has joined before, with another key: {how}"));
         }
         kept.nodes.insert(name.clone(), node.clone());
+        while Store::is_full(kept) && !kept.removed.is_empty() {
+            kept.removed.remove(0);
+        }
         if Store::is_full(kept) {
             return Err(format!(
                 "the cluster's record is full, with {} nodes: {} makes room",

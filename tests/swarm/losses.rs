@@ -76,6 +76,7 @@ fn a_node_that_is_cut_off_stops_what_runs_elsewhere(town: &Town, web: &str) {
             assert!(lost, "{moved}");
             let there = if moved["node"] == "n1" { 1 } else { 2 };
             town.runs_on(there, name);
+            println!("{name} ran again {:.0} s after the cut", started.elapsed().as_secs_f64());
         }
         assert!(!town.running(3, "web").contains(&web.to_owned()), "its agent stopped it");
         town.network("heal", 3);

@@ -279,28 +279,28 @@ const OVER: [TaskState; 6] = [
     TaskState::ORPHANED,
 ];
 
-/// By its tasks on this node, and since it was placed there. What another ran before, and was lost with, runs for ever in swarm's eyes.
+/// By its tasks since it was placed there, of which the newest counts. What is to be stopped may still run here; elsewhere, on a node that
+/// was lost, it runs for ever in swarm's eyes, and what never had a node waits for ever.
 fn fate(tasks: &[Task], node: &str, placement: Option<&str>) -> Fate {
     let state = |task: &Task| task.status.as_ref().and_then(|status| status.state);
-    let is_here = |task: &Task| task.node_id.as_deref().is_none_or(|id| id.is_empty() || id == node);
     let is_wanted = |task: &Task| matches!(task.desired_state, Some(TaskState::READY | TaskState::RUNNING));
-    let lives = |task: &Task| is_here(task) && state(task).is_none_or(|state| !OVER.contains(&state));
+    let lives = |task: &Task| {
+        task.node_id.as_deref() == Some(node) && state(task).is_none_or(|state| !OVER.contains(&state))
+    };
     let placed_as = |task: &Task| {
         let container = task.spec.as_ref()?.container_spec.as_ref()?;
         container.labels.as_ref()?.get(PLACEMENT).cloned()
     };
-    let states: Vec<TaskState> =
-        tasks.iter().filter(|task| placed_as(task).as_deref() == placement).filter_map(state).collect();
-    let any = |wanted: &[TaskState]| states.iter().any(|state| wanted.contains(state));
-    if states.is_empty() || tasks.iter().any(|task| is_wanted(task) || lives(task)) {
+    let made = |task: &&Task| task.created_at.as_ref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+    let newest = tasks.iter().filter(|task| placed_as(task).as_deref() == placement).max_by_key(made);
+    let Some(newest) = newest.and_then(state) else { return Fate::Lives };
+    if tasks.iter().any(|task| is_wanted(task) || lives(task)) {
         return Fate::Lives;
     }
-    if any(&[TaskState::COMPLETE]) {
-        Fate::Done
-    } else if any(&[TaskState::FAILED, TaskState::REJECTED]) {
-        Fate::Failed
-    } else {
-        Fate::Stopped
+    match newest {
+        TaskState::COMPLETE => Fate::Done,
+        TaskState::FAILED | TaskState::REJECTED => Fate::Failed,
+        _ => Fate::Stopped,
     }
 }
 
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn what_became_of_a_service_is_told_by_its_tasks_since_it_was_placed() {
-        let task = |placement: &str, node: &str, wanted, state| {
+        let task = |second: u8, placement: &str, node: &str, wanted, state| {
             let labels = Some(HashMap::from([(PLACEMENT.to_owned(), placement.to_owned())]));
             let container = bollard::models::TaskSpecContainerSpec { labels, ..Default::default() };
             Task {
@@ -398,6 +398,7 @@ mod tests {
                     container_spec: Some(container),
                     ..Default::default()
                 }),
+                created_at: Some(format!("2026-11-16T08:00:{second:02}.5Z")),
                 node_id: Some(node.to_owned()),
                 desired_state: Some(wanted),
                 status: Some(bollard::models::TaskStatus { state: Some(state), ..Default::default() }),
@@ -405,26 +406,26 @@ mod tests {
             }
         };
         let now = |tasks: &[Task]| fate(tasks, "n", Some("p"));
-        let ended = |state| task("p", "n", TaskState::SHUTDOWN, state);
+        let ended = |second, state| task(second, "p", "n", TaskState::SHUTDOWN, state);
+        let failed = ended(1, TaskState::FAILED);
         assert_eq!(now(&[]), Fate::Lives, "it was placed a moment ago");
-        assert_eq!(now(&[ended(TaskState::FAILED)]), Fate::Failed);
-        assert_eq!(now(&[ended(TaskState::FAILED), ended(TaskState::COMPLETE)]), Fate::Done);
-        assert_eq!(now(&[ended(TaskState::SHUTDOWN)]), Fate::Stopped);
-        for (node, wanted, state) in [
-            ("n", TaskState::RUNNING, TaskState::FAILED),
-            ("n", TaskState::READY, TaskState::PENDING),
-            ("n", TaskState::SHUTDOWN, TaskState::RUNNING),
-            ("", TaskState::RUNNING, TaskState::PENDING),
+        assert_eq!(now(std::slice::from_ref(&failed)), Fate::Failed);
+        assert_eq!(now(&[ended(2, TaskState::COMPLETE), failed.clone()]), Fate::Done);
+        assert_eq!(now(&[failed.clone(), ended(2, TaskState::SHUTDOWN)]), Fate::Stopped);
+        for (node, wanted, state, then) in [
+            ("n", TaskState::RUNNING, TaskState::FAILED, Fate::Lives),
+            ("n", TaskState::READY, TaskState::PENDING, Fate::Lives),
+            ("n", TaskState::SHUTDOWN, TaskState::RUNNING, Fate::Lives),
+            ("", TaskState::RUNNING, TaskState::PENDING, Fate::Lives),
+            ("", TaskState::SHUTDOWN, TaskState::PENDING, Fate::Failed),
+            ("lost", TaskState::SHUTDOWN, TaskState::RUNNING, Fate::Failed),
         ] {
-            let tasks = [ended(TaskState::FAILED), task("p", node, wanted, state)];
-            assert_eq!(now(&tasks), Fate::Lives, "{node} {wanted} {state}");
+            let tasks = [failed.clone(), task(0, "before", node, wanted, state)];
+            assert_eq!(now(&tasks), then, "{node} {wanted} {state}");
         }
-        let before = [
-            task("before", "n", TaskState::SHUTDOWN, TaskState::COMPLETE),
-            task("before", "lost", TaskState::SHUTDOWN, TaskState::RUNNING),
-        ];
-        assert_eq!(now(&[&before[..], &[ended(TaskState::FAILED)]].concat()), Fate::Failed);
-        assert_eq!(now(&before), Fate::Lives, "it was placed a moment ago");
+        let before = task(0, "before", "n", TaskState::SHUTDOWN, TaskState::COMPLETE);
+        assert_eq!(now(&[before.clone(), failed]), Fate::Failed);
+        assert_eq!(now(&[before]), Fate::Lives, "it was placed a moment ago");
     }
 
     #[test]

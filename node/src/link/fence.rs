@@ -13,6 +13,7 @@ use crate::owner::Owner;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
+use std::fs::DirEntry;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(super) async fn keep(
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let is_cut_off = contact.is_cut_off(Instant::now());
-        let running = if is_cut_off { end_all(&teller, file.clone()).await } else { Some(HashMap::new()) };
+        let ended = if is_cut_off { end_all(&teller, file.clone()).await } else { Some(Ended::default()) };
         if is_cut_off && !said {
             let seconds = (CUT_OFF_AFTER + 2 * KEEP_ALIVE).as_secs();
             eprintln!(
@@ -59,58 +60,81 @@ pub(super) async fn keep(
             );
         }
         said = is_cut_off;
-        let Some(running) = running else { continue };
+        let Some(Ended { running, failed }) = ended else { continue };
+        if let Some(error) = &failed {
+            eprintln!("warning: what may move could not all be stopped: {error}");
+        }
         for id in running.keys().filter(|id| !dying.contains_key(*id)) {
             eprintln!("notice: container {id} is stopped: this node is cut off, and it may run elsewhere");
         }
         let before = std::mem::replace(&mut dying, running);
         let gone =
             before.into_iter().filter(|(id, _)| !dying.contains_key(id)).map(|(_, placement)| placement);
-        let nothing_runs = is_cut_off && dying.is_empty();
+        let nothing_runs = is_cut_off && dying.is_empty() && failed.is_none();
         told.send_if_modified(|told| note(told, gone, nothing_runs));
     }
 }
 
-/// Ends the processes of containers that may move. Those that had any; nothing where nobody can tell.
-async fn end_all(teller: &Teller, file: StoppedFile) -> Movable {
+/// Those containers that had processes, which were told to die, and why some were not.
+#[derive(Default)]
+struct Ended {
+    running: HashMap<String, String>,
+    failed: Option<io::Error>,
+}
+
+/// Ends the processes of containers that may move; nothing where nobody can tell which these are.
+async fn end_all(teller: &Teller, file: StoppedFile) -> Option<Ended> {
     let (to, answer) = oneshot::channel();
     teller.tell_soon(Told::Command(Command::Movable(to))).await;
     let movable = answer.await.ok()??;
     // The whole of /proc is read: not on the thread that everybody's messages come by.
-    let running = tokio::task::spawn_blocking(move || end(&movable, &file)).await.ok()?;
-    let running =
-        running.map_err(|error| eprintln!("warning: what may move could not be stopped: {error}")).ok()?;
-    for id in running.keys() {
+    let ended = tokio::task::spawn_blocking(move || end(&movable, &file)).await.ok()?;
+    for id in ended.running.keys() {
         // Whoever is frozen must be let go to die.
         teller.tell_soon(Told::Stopping(id.clone())).await;
     }
-    Some(running)
+    Some(ended)
 }
 
 /// One that cannot be ended does not keep the others alive, but nobody may say then that nothing runs.
-fn end(movable: &HashMap<String, String>, file: &StoppedFile) -> io::Result<HashMap<String, String>> {
-    let (mut found, mut failed) = (Vec::new(), None);
-    for entry in std::fs::read_dir("/proc")? {
-        let pid = entry?.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        match pid.map(|pid| find(pid, movable)) {
-            None => {}
-            Some(Ok(one)) => found.extend(one),
-            Some(Err(error)) if is_gone(&error) => {}
-            Some(Err(error)) => failed = Some(error),
-        }
-    }
+fn end(movable: &HashMap<String, String>, file: &StoppedFile) -> Ended {
+    let mut ended = Ended::default();
+    let found = all(movable, &mut ended.failed);
     if let Err(error) = file.add(found.iter().map(|one| one.placement.as_str())) {
         eprintln!("warning: what is stopped could not be written down: {error}");
     }
-    let mut running = HashMap::new();
     for one in found {
         match pidfd_send_signal(one.process, Signal::KILL) {
-            Ok(()) => drop(running.insert(one.id, one.placement)),
+            Ok(()) => drop(ended.running.insert(one.id, one.placement)),
             Err(Errno::SRCH) => {}
-            Err(error) => failed = Some(error.into()),
+            Err(error) => ended.failed = Some(error.into()),
         }
     }
-    failed.map_or(Ok(running), Err)
+    ended
+}
+
+/// All processes of these containers, as far as they can be seen.
+fn all(movable: &HashMap<String, String>, failed: &mut Option<io::Error>) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut look = |entry: io::Result<DirEntry>| {
+        let pid = entry?.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+        found.extend(pid.map(|pid| find(pid, movable)).transpose()?.flatten());
+        Ok(())
+    };
+    let entries = match std::fs::read_dir("/proc") {
+        Ok(entries) => entries,
+        Err(error) => {
+            *failed = Some(error);
+            return found;
+        }
+    };
+    for entry in entries {
+        match look(entry) {
+            Err(error) if !is_gone(&error) => *failed = Some(error),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// A process that this node must not run.
