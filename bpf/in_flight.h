@@ -37,13 +37,13 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		span->done = gpu->due;
 		span->ahead = start - now;
 	} else {
-		__u32 other = gpu->latest;
-		struct span *theirs = bpf_map_lookup_elem(&SPANS, &other);
+		struct span *theirs = span_in(gpu->latest_slot, gpu->latest);
 		if (theirs)
 			theirs->done = gpu->due;
 		if (theirs && theirs->pending)
 			theirs->mixed = span->mixed = 1;
 		gpu->latest = pid;
+		gpu->latest_slot = span->slot;
 		span->ahead = gpu->due > now ? NOT_ALONE : 0;
 	}
 	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
@@ -106,7 +106,6 @@ static __always_inline void urgent_is_done(struct span *span, struct gpu_state *
 {
 	__u64 took, theirs;
 	struct span *latest;
-	__u32 other = gpu->latest;
 	if (!(gpu->urgent & bit))
 		return;
 	if (span->launches && now > span->launched)
@@ -122,7 +121,7 @@ static __always_inline void urgent_is_done(struct span *span, struct gpu_state *
 		gpu->urgent_work = took;
 	theirs = took - gpu->urgent_work;
 	gpu->due = now + (gpu->ahead_then > theirs ? gpu->ahead_then - theirs : 0);
-	latest = bpf_map_lookup_elem(&SPANS, &other);
+	latest = span_in(gpu->latest_slot, gpu->latest);
 	if (latest)
 		latest->lost += gpu->urgent_work;
 }

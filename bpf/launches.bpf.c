@@ -52,8 +52,9 @@ struct mark {
 	__u32 pad;
 };
 
-TABLE(ORDERS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, struct orders);
-TABLE(SPANS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, struct span);
+TABLE(SLOTS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u32);
+TABLE(ORDERS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct orders);
+TABLE(SPANS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct span);
 TABLE(RESUMED, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u64);
 TABLE(STANDING, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, struct standing);
 TABLE(GPU_ORDERS, BPF_MAP_TYPE_ARRAY, GPUS_MAX, __u32, struct gpu_orders);
@@ -107,19 +108,40 @@ static __always_inline __u64 argument(struct pt_regs *regs, __u32 number)
 	return number == 5 ? fifth : number == 6 ? sixth : 0;
 }
 
-/* A stream's bit. All legacy default streams are one, bit 0: whoever waits for it waits for all others. */
-static __always_inline __u64 bit_of(__u64 stream, __u32 per_thread)
+/* What is ordered for a process, if the slot is its own. */
+static __always_inline struct orders *orders_in(__u32 slot, __u32 pid)
 {
-	__u64 own = (__u32)bpf_get_current_pid_tgid();
+	struct orders *orders = bpf_map_lookup_elem(&ORDERS, &slot);
+	return orders && orders->pid == pid ? orders : 0;
+}
+
+static __always_inline struct span *span_in(__u32 slot, __u32 pid)
+{
+	return orders_in(slot, pid) ? bpf_map_lookup_elem(&SPANS, &slot) : 0;
+}
+
+/* The slot of the process that hit a probe. */
+static __always_inline __u32 slot_of(__u64 cookie, __u32 pid)
+{
+	__u32 slot = cookie >> SLOT_SHIFT, *found;
+	if (slot != NO_SLOT)
+		return slot;
+	found = bpf_map_lookup_elem(&SLOTS, &pid);
+	return found ? *found : NO_SLOT;
+}
+
+/* A stream's bit. All legacy default streams are one, bit 0: whoever waits for it waits for all others. */
+static __always_inline __u64 bit_of(__u64 stream, __u32 per_thread, __u32 thread)
+{
 	if (stream == 1 || (stream == 0 && !per_thread))
 		return 1;
 	if (stream == 2 || stream == 0)
-		stream = own;
+		stream = thread;
 	__u64 hash = (stream * 0x9e3779b97f4a7c15ULL) >> 58;
 	return 1ULL << (hash ? hash : 1);
 }
 
-static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie)
+static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie, __u32 thread)
 {
 	__u32 place = (cookie >> 8) & 0xff, per_thread = (cookie >> 16) & PER_THREAD;
 	__u64 stream = 0, stack = regs->rsp, first = regs->rdi;
@@ -131,7 +153,7 @@ static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie)
 	} else {
 		stream = argument(regs, place);
 	}
-	return bit_of(stream, per_thread);
+	return bit_of(stream, per_thread, thread);
 }
 
 static __always_inline __u32 number_of(__u64 bit)
@@ -232,7 +254,8 @@ static __always_inline void submit(struct span *span, __u64 bit)
 {
 	span->sequence++;
 	span->last[number_of(bit)] = span->sequence;
-	__sync_fetch_and_or(&span->pending, bit);
+	if (!(span->pending & bit))
+		__sync_fetch_and_or(&span->pending, bit);
 }
 
 static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
@@ -368,15 +391,16 @@ int on_entry(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(regs);
 	__u64 first = regs->rdi, bit;
-	__u32 pid = id >> 32, operation = cookie & 0xff;
+	__u32 pid = id >> 32, operation = cookie & 0xff, slot;
 	struct orders *orders;
 	struct span *span;
 	if (operation == OP_INIT) {
 		tell(now, pid, SAW_INIT, 0);
 		return 0;
 	}
-	orders = bpf_map_lookup_elem(&ORDERS, &pid);
-	span = bpf_map_lookup_elem(&SPANS, &pid);
+	slot = slot_of(cookie, pid);
+	orders = orders_in(slot, pid);
+	span = bpf_map_lookup_elem(&SPANS, &slot);
 	if (!orders || !span)
 		return 0;
 	if (operation == OP_CONTEXT) {
@@ -393,7 +417,7 @@ int on_entry(struct pt_regs *regs)
 		on_free(span, first, pid, now);
 		return 0;
 	}
-	bit = stream_bit(regs, cookie);
+	bit = stream_bit(regs, cookie, id);
 	if (operation == OP_LAUNCH)
 		return on_launch(span, orders, bit, pid, now);
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
@@ -416,7 +440,7 @@ SEC("uretprobe")
 int on_return(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(regs);
-	__u32 pid = id >> 32;
+	__u32 pid = id >> 32, slot = cookie >> SLOT_SHIFT;
 	struct orders *orders;
 	struct span *span;
 	struct call *call;
@@ -427,8 +451,8 @@ int on_return(struct pt_regs *regs)
 	call = bpf_map_lookup_elem(&CALLS, &id);
 	if (!call)
 		return 0;
-	orders = bpf_map_lookup_elem(&ORDERS, &pid);
-	span = bpf_map_lookup_elem(&SPANS, &pid);
+	orders = orders_in(slot, pid);
+	span = bpf_map_lookup_elem(&SPANS, &slot);
 	if (orders && span && (__u32)regs->rax == CUDA_SUCCESS) {
 		if (call->operation == OP_WAIT) {
 			drain(span, orders, call, pid, now);

@@ -1,7 +1,8 @@
 //! `leeway bench launches`: what being watched costs a program that launches as fast as it can.
 //!
 //! The same program without an agent, alone with one, and beside another program that may be held, so that its launches are probed. One
-//! after another, round by round, so that whatever else the machine does meets all three alike; the medians are compared.
+//! after another, round by round, so that whatever else the machine does meets all three alike; what a launch costs more is compared within
+//! each round, and the median of that counts.
 
 use super::cgroup::Cgroup;
 use super::figures::{Spread, round};
@@ -38,7 +39,7 @@ pub(super) struct Launches {
     #[arg(long = "launches", value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..))]
     count: u64,
     /// How many runs of each kind; their median counts
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
@@ -80,7 +81,7 @@ impl Launches {
                     bar.inc(1);
                 }
             }
-            compare(&mut table, kernel_us, count, taken.map(Spread::of));
+            compare(&mut table, kernel_us, count, taken);
         }
         bar.finish_and_clear();
         let mut report = Report::new("launches", &node);
@@ -125,9 +126,11 @@ fn tasks(stage: &Stage) -> usize {
     tasks.iter().filter(|task| task.end.is_none()).count()
 }
 
-fn compare(table: &mut Table, kernel_us: u64, count: u64, [without, alone, shared]: [Spread; 3]) {
+fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: [Vec<f64>; 3]) {
     let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
-    let (ratio, more) = (|spread: Spread| spread.median / without.median, shared.median - without.median);
+    let more: Vec<f64> = taken[2].iter().zip(&taken[0]).map(|(shared, without)| shared - without).collect();
+    let (more, [without, alone, shared]) = (Spread::of(more), taken.map(Spread::of));
+    let ratio = |spread: Spread| spread.median / without.median;
     let figures = json!({
         "case": case,
         "launches": count,
@@ -136,9 +139,9 @@ fn compare(table: &mut Table, kernel_us: u64, count: u64, [without, alone, share
         "alone_ratio": round(ratio(alone)),
         "shared_us": round(shared.median),
         "shared_ratio": round(ratio(shared)),
-        "shared_more_us": round(more),
+        "shared_more_us": round(more.median),
     });
     let cells = [without, alone, shared].map(|spread| spread.to_string());
     let [without, alone, shared] = cells;
-    table.row(figures, [case, count.to_string(), without, alone, shared, format!("{more:.2}")]);
+    table.row(figures, [case, count.to_string(), without, alone, shared, more.to_string()]);
 }

@@ -109,8 +109,7 @@ impl Attacher {
             let now = Instant::now();
             let due: Vec<Process> =
                 self.leaving.iter().filter(|(_, at)| **at <= now).map(|(process, _)| *process).collect();
-            // Dropped here, though it takes a while: before new ones come to a process that lives, its old ones must be out.
-            due.into_iter().for_each(|process| drop(self.leave(process)));
+            due.into_iter().for_each(|process| self.leave(process));
         }
     }
 
@@ -133,7 +132,8 @@ impl Attacher {
                 }
             }
             Order::Gone(process) => {
-                let link = self.leave(process);
+                self.leaving.remove(&process);
+                let link = self.links.remove(&process);
                 self.take_out(link);
             }
         }
@@ -159,15 +159,20 @@ impl Attacher {
 
     fn attach(&mut self, process: Process, set: Set) -> Result<Link, String> {
         let path = library::of(process.pid).ok_or("it has no libcuda")?;
+        let slot =
+            self.shared.gates().slot(process).ok_or("it is not on the list of those that are probed")?;
         let symbols = self.symbols(&path)?;
-        let (entries, returns) = (symbols.entries(set), symbols.returns(set));
+        let (entries, returns) = (symbols.entries(set).with_slot(slot), symbols.returns(set).with_slot(slot));
         self.programs.attach(&path, Some(process.pid), &entries, &returns).map_err(|error| error.to_string())
     }
 
-    fn leave(&mut self, process: Process) -> Option<(Set, Link)> {
+    /// Takes out the probes of a process that lives, unless somebody needs them again: then word of that is on its way.
+    fn leave(&mut self, process: Process) {
         self.leaving.remove(&process);
-        self.shared.uncover(process);
-        self.links.remove(&process)
+        if self.shared.gates().dismiss(process) {
+            // Dropped here, though it takes a while: before new ones come, the old ones must be out.
+            drop(self.links.remove(&process));
+        }
     }
 
     fn take_out(&self, link: Option<(Set, Link)>) {

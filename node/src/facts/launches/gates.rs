@@ -12,6 +12,7 @@ use super::layout::{
     TELL_COPIES, URGENT, YIELDS, kind,
 };
 use super::roll::Roll;
+use super::slots::Slots;
 use super::turnstile::Turnstile;
 use super::{Work, ns_now};
 use rustix::fd::OwnedFd;
@@ -44,7 +45,10 @@ enum Stand {
 struct Tracked {
     process: Process,
     pidfd: OwnedFd,
+    slot: u32,
     orders: Orders,
+    /// Somebody needs its probes.
+    wanted: bool,
     role: Role,
     stands: Option<Stand>,
     /// When what it does first is due.
@@ -64,6 +68,7 @@ pub(super) struct Gates {
     pub(super) outbox: Vec<(u64, Process, Work)>,
     bound_ns: u64,
     contexts: Turnstile,
+    slots: Slots,
 }
 
 impl Gates {
@@ -75,6 +80,7 @@ impl Gates {
             outbox: Vec::new(),
             bound_ns,
             contexts: Turnstile::default(),
+            slots: Slots::new(),
         }
     }
 
@@ -90,6 +96,7 @@ impl Gates {
         if let Some(known) = self.known(process) {
             known.orders.gpu = u32::from(gpu.0 % GPUS_MAX);
             known.orders.flags = known.orders.flags & !TELL_COPIES | tell_copies;
+            known.wanted = true;
             return self.write(process.pid).is_ok();
         }
         let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return false };
@@ -97,13 +104,20 @@ impl Gates {
         if !crate::facts::process::is_still(process) {
             return false;
         }
+        if let Some(namesake) = self.tracked.get(&process.pid).map(|known| known.process) {
+            self.strike(namesake);
+        }
+        let Some(slot) = self.slots.take() else { return false };
         let flags = tell_copies | if starts.is_some() { SHUT_CONTEXT } else { 0 };
-        let orders = Orders { gpu: u32::from(gpu.0 % GPUS_MAX), flags, urgent_bit: 0 };
+        let orders =
+            Orders { pid: process.pid, gpu: u32::from(gpu.0 % GPUS_MAX), flags, pad: 0, urgent_bit: 0 };
         let due_us = starts.map_or(0, Instant::as_micros);
         let tracked = Tracked {
             process,
             pidfd,
+            slot,
             orders,
+            wanted: true,
             role: Role::Plain,
             stands: None,
             due_us,
@@ -112,7 +126,9 @@ impl Gates {
         };
         self.tracked.insert(process.pid, tracked);
         self.write_roll();
-        self.tables.spans.insert(process.pid, Span::IDLE, 0).is_ok() && self.write(process.pid).is_ok()
+        self.tables.spans.set(slot, Span::idle(slot), 0).is_ok()
+            && self.write(process.pid).is_ok()
+            && self.tables.slots.insert(process.pid, slot, 0).is_ok()
     }
 
     /// Its probes are in place, or will be taken out.
@@ -134,17 +150,37 @@ impl Gates {
             return;
         }
         self.let_go(process);
-        let gpu = self.tracked.remove(&process.pid).map(|known| known.orders.gpu);
+        let Some(known) = self.tracked.remove(&process.pid) else { return };
         self.write_roll();
-        let _ = self.tables.orders.remove(&process.pid);
-        let _ = self.tables.spans.remove(&process.pid);
+        let _ = self.tables.slots.remove(&process.pid);
+        let _ = self.tables.orders.set(known.slot, Orders::default(), 0);
         let _ = self.tables.resumed.remove(&process.pid);
         let _ = self.tables.standing.remove(&process.pid);
-        gpu.into_iter().for_each(|gpu| self.write_gpu(gpu));
+        self.slots.give_back(known.slot);
+        self.write_gpu(known.orders.gpu);
+    }
+
+    /// Nobody needs the probes of a process any more. False if it has none.
+    pub(super) fn may_leave(&mut self, process: Process) -> bool {
+        self.known(process).map(|known| known.wanted = false).is_some()
+    }
+
+    /// Strikes a process, unless somebody has needed its probes since it was said that they may leave. Whether it was struck.
+    pub(super) fn dismiss(&mut self, process: Process) -> bool {
+        let unwanted = self.known(process).is_none_or(|known| !known.wanted);
+        if unwanted {
+            self.strike(process);
+        }
+        unwanted
     }
 
     pub(super) fn covers(&self, process: Process) -> bool {
         self.tracked.get(&process.pid).is_some_and(|known| known.process == process && known.covered)
+    }
+
+    /// The number in the kernel's tables under which a process is probed.
+    pub(super) fn slot(&self, process: Process) -> Option<u32> {
+        self.tracked.get(&process.pid).filter(|known| known.process == process).map(|known| known.slot)
     }
 
     /// From here on the process stops at its next launch, or allocation.
@@ -369,7 +405,8 @@ impl Gates {
 
     /// What one launch of a process takes, as far as it was learnt.
     pub(super) fn estimate_ns(&self, process: Process) -> Option<u64> {
-        self.tables.spans.get(&process.pid, 0).ok().map(|span| span.estimate).filter(|estimate| *estimate > 0)
+        let slot = self.slot(process)?;
+        self.tables.spans.get(&slot, 0).ok().map(|span| span.estimate).filter(|estimate| *estimate > 0)
     }
 
     /// What a guard needs to open every gate: the lease, and who stands.
@@ -437,7 +474,7 @@ impl Gates {
 
     fn write(&mut self, pid: u32) -> io::Result<()> {
         let Some(known) = self.tracked.get(&pid) else { return Ok(()) };
-        self.tables.orders.insert(pid, known.orders, 0).map_err(io::Error::other)
+        self.tables.orders.set(known.slot, known.orders, 0).map_err(io::Error::other)
     }
 
     /// Time in flight is bounded while somebody with a deadline is there.

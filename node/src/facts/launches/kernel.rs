@@ -33,8 +33,9 @@ pub(super) enum Refused {
 
 /// The tables.
 pub(super) struct Tables {
-    pub(super) orders: HashMap<MapData, u32, Orders>,
-    pub(super) spans: HashMap<MapData, u32, Span>,
+    pub(super) slots: HashMap<MapData, u32, u32>,
+    pub(super) orders: Array<MapData, Orders>,
+    pub(super) spans: Array<MapData, Span>,
     pub(super) resumed: HashMap<MapData, u32, u64>,
     pub(super) standing: HashMap<MapData, u32, Standing>,
     pub(super) gpu_orders: Array<MapData, GpuOrders>,
@@ -99,8 +100,9 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
     };
     let wrong = |error: aya::maps::MapError| Refused::Object(error.to_string());
     let tables = Tables {
-        orders: Map::HashMap(take("ORDERS")?).try_into().map_err(wrong)?,
-        spans: Map::HashMap(take("SPANS")?).try_into().map_err(wrong)?,
+        slots: Map::HashMap(take("SLOTS")?).try_into().map_err(wrong)?,
+        orders: Map::Array(take("ORDERS")?).try_into().map_err(wrong)?,
+        spans: Map::Array(take("SPANS")?).try_into().map_err(wrong)?,
         resumed: Map::HashMap(take("RESUMED")?).try_into().map_err(wrong)?,
         standing: Map::HashMap(take("STANDING")?).try_into().map_err(wrong)?,
         gpu_orders: Map::Array(take("GPU_ORDERS")?).try_into().map_err(wrong)?,

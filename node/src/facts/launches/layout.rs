@@ -29,6 +29,11 @@ pub(super) mod place {
 /// Stream 0 is the thread's own: the third byte.
 pub(super) const PER_THREAD: u64 = 1;
 
+/// Where in a cookie the slot of the process is that it is for.
+pub(super) const SLOT_SHIFT: u32 = 24;
+/// How many slots there are. The first is nobody's.
+pub(super) const SLOTS: u32 = 4096;
+
 pub(super) const SHUT_LAUNCHES: u32 = 1;
 pub(super) const SHUT_ALLOCATIONS: u32 = 2;
 pub(super) const URGENT: u32 = 4;
@@ -41,8 +46,10 @@ pub(super) const SHUT_CONTEXT: u32 = 64;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
+    pub(super) pid: u32,
     pub(super) gpu: u32,
     pub(super) flags: u32,
+    pub(super) pad: u32,
     pub(super) urgent_bit: u64,
 }
 
@@ -93,35 +100,37 @@ pub(super) struct Span {
     measured: u32,
     mixed: u32,
     run: u32,
-    pad: u32,
+    slot: u32,
     last: [u32; STREAM_BITS],
 }
 
 impl Span {
-    /// A process that has nothing on the GPU.
-    pub(super) const IDLE: Span = Span {
-        pending: 0,
-        capturing: 0,
-        first: 0,
-        lost: 0,
-        done: 0,
-        latest: 0,
-        ahead: 0,
-        estimate: 0,
-        least: 0,
-        launched: 0,
-        stands: 0,
-        memory: 0,
-        launches: 0,
-        bounded: 0,
-        sequence: 0,
-        heard: 0,
-        measured: 0,
-        mixed: 0,
-        run: 0,
-        pad: 0,
-        last: [0; STREAM_BITS],
-    };
+    /// The process in that slot has nothing on the GPU.
+    pub(super) const fn idle(slot: u32) -> Span {
+        Span {
+            pending: 0,
+            capturing: 0,
+            first: 0,
+            lost: 0,
+            done: 0,
+            latest: 0,
+            ahead: 0,
+            estimate: 0,
+            least: 0,
+            launched: 0,
+            stands: 0,
+            memory: 0,
+            launches: 0,
+            bounded: 0,
+            sequence: 0,
+            heard: 0,
+            measured: 0,
+            mixed: 0,
+            run: 0,
+            slot,
+            last: [0; STREAM_BITS],
+        }
+    }
 }
 
 /// What one GPU does.
@@ -135,7 +144,7 @@ pub(super) struct GpuState {
     pub(super) due: u64,
     urgent_until: u64,
     latest: u32,
-    pad: u32,
+    latest_slot: u32,
 }
 
 /// Who was stopped by a probe.
@@ -206,15 +215,23 @@ mod tests {
         (map.key_size(), map.value_size())
     }
 
+    /// How many entries a table of the compiled object has.
+    fn entries(name: &str) -> u32 {
+        let object = aya_obj::Object::parse(super::super::kernel::OBJECT).expect("an object");
+        object.maps[name].max_entries()
+    }
+
     #[test]
     fn both_sides_agree_on_every_size() {
         let size = |bytes: usize| bytes as u32;
+        assert_eq!(sizes("SLOTS"), (4, 4));
         assert_eq!(sizes("ORDERS"), (4, size(size_of::<Orders>())));
         assert_eq!(sizes("GPU_ORDERS"), (4, size(size_of::<GpuOrders>())));
         assert_eq!(sizes("CONTROL"), (4, size(size_of::<Control>())));
         assert_eq!(sizes("SPANS"), (4, size(size_of::<Span>())));
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
+        assert_eq!(["SLOTS", "ORDERS", "SPANS"].map(entries), [SLOTS; 3]);
         assert_eq!(size_of::<Span>(), 12 * 8 + 8 * 4 + 4 * STREAM_BITS, "no padding");
     }
 }

@@ -4,7 +4,7 @@
 //! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
 //!
 //! In reading order: `symbols` (which functions), `library` (of which file), `layout` and `kernel` (the programs and tables),
-//! `attach` (probes come and go), `roll`, `turnstile` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears
+//! `attach` (probes come and go), `roll`, `slots`, `turnstile` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears
 //! from the kernel.
 
 mod attach;
@@ -13,6 +13,7 @@ mod kernel;
 mod layout;
 mod library;
 mod roll;
+mod slots;
 mod symbols;
 mod turnstile;
 
@@ -163,7 +164,13 @@ impl Launches {
         });
         let requests = coverage == Some(Coverage::Requests);
         let starts = due.filter(|_| self.shared.starts().get(&process.pid) == Some(&false));
-        if set.is_none() || self.shared.gates().enlist(process, gpu, requests, starts) {
+        let mut gates = self.shared.gates();
+        let goes_on = match set {
+            Some(_) => gates.enlist(process, gpu, requests, starts),
+            None => gates.may_leave(process),
+        };
+        drop(gates);
+        if goes_on {
             let _ = self.orders.send(Order::Cover(process, set));
         }
     }
@@ -276,10 +283,6 @@ impl Shared {
         let fresh = self.starts().get(&process.pid) == Some(&false);
         self.gates().set_covered(process, work);
         fresh
-    }
-
-    fn uncover(&self, process: Process) {
-        self.gates().strike(process);
     }
 }
 

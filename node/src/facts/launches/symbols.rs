@@ -3,7 +3,7 @@
 //! A function has several variants: versions (`_v2`), and a stream 0 that is the thread's own (`_ptsz`, `_ptds`). Programs get any of them
 //! from `cuGetProcAddress`, so every variant that a library has is probed. Several names of one address are one probe.
 
-use super::layout::{PER_THREAD, operation as op, place};
+use super::layout::{PER_THREAD, SLOT_SHIFT, operation as op, place};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -107,6 +107,14 @@ impl Set {
 pub(super) struct Points {
     pub(super) offsets: Vec<u64>,
     pub(super) cookies: Vec<u64>,
+}
+
+impl Points {
+    /// The same, for the process in that slot.
+    pub(super) fn with_slot(mut self, slot: u32) -> Self {
+        self.cookies.iter_mut().for_each(|cookie| *cookie |= u64::from(slot) << SLOT_SHIFT);
+        self
+    }
 }
 
 /// The functions of one library that are of interest, by their offset in the file.
