@@ -3,7 +3,8 @@
 //! Problem: looking is nearly all that the agent costs, and nearly always there is nothing new to see.
 //! Approach: a program opens the driver's library before it can use a GPU, and containers are given the host's own file. So the
 //! kernel tells us when one may be about to start. A program may open the library long before, or bring its own: that
-//! is why we never stop looking, but space quiet looks so that they cost a small share of a core.
+//! is why we never stop looking, but space quiet looks so that they cost a small share of a core. A driver that is making contexts takes
+//! milliseconds to answer, of a processor's time: then the others, too, are spaced.
 
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 const ABOUT_TO_START: Span = Span::from_millis(500);
 /// What quiet looks may cost, in thousandths of a core.
 const QUIET_PERMILLE: i64 = 5;
+/// And all others.
+const FINE_PERMILLE: i64 = 50;
 /// Quiet looks are at least this far apart: a start is then seen within 10 ms even where nothing announced it.
 const QUIET_MIN: Span = Span::from_millis(10);
 /// And at most this: a third of what NVML itself is late.
@@ -38,6 +41,8 @@ pub(super) struct Pace {
     /// Processor time of this thread at the last account.
     accounted_us: i64,
     quiet: Span,
+    /// The least between any two.
+    fine: Span,
 }
 
 impl Pace {
@@ -45,17 +50,20 @@ impl Pace {
     pub(super) fn new(folder: Option<&Path>) -> Self {
         let library = folder.and_then(|folder| Library::watch(folder.join("libcuda.so.1")));
         let now = clock::now();
-        Self { library, fine_until: now, next: now, looks: 0, accounted_us: thread_us(), quiet: QUIET_MIN }
+        let (quiet, fine) = (QUIET_MIN, Span::ZERO);
+        Self { library, fine_until: now, next: now, looks: 0, accounted_us: thread_us(), quiet, fine }
     }
 
     /// How far behind NVML a start may be seen.
     pub(super) fn error(&self, period: Span) -> Span {
+        let period = period.max(self.fine);
         if self.library.is_some() { self.quiet.max(period) } else { period }
     }
 
     /// Waits until the next look is due. `finely`: somebody's tasks begin and end without any announcement.
     pub(super) fn wait(&mut self, period: Span, finely: bool) {
         self.account();
+        let period = period.max(self.fine);
         let step = if finely { period } else { self.step(clock::now(), period) };
         // A look that took longer than its period is not made up for by looking twice as often.
         let looked = self.next.max(clock::now() - step);
@@ -85,7 +93,8 @@ impl Pace {
         self.looks += 1;
         if self.looks == LOOKS_PER_ACCOUNT {
             let used_us = thread_us();
-            self.quiet = quiet((used_us - self.accounted_us) / i64::from(self.looks));
+            let look_us = (used_us - self.accounted_us) / i64::from(self.looks);
+            (self.quiet, self.fine) = (quiet(look_us), fine(look_us));
             (self.looks, self.accounted_us) = (0, used_us);
         }
     }
@@ -95,6 +104,12 @@ impl Pace {
 fn quiet(look_us: i64) -> Span {
     let steps = look_us * 1000 / QUIET_PERMILLE / QUIET_STEP.as_micros() + 1;
     QUIET_STEP.scaled(steps, 1).clamp(QUIET_MIN, QUIET_MAX)
+}
+
+/// How far apart looks are at the least, if one costs so much.
+fn fine(look_us: i64) -> Span {
+    let apart = Span::from_micros(look_us * 1000 / FINE_PERMILLE);
+    apart.min(QUIET_MAX)
 }
 
 fn thread_us() -> i64 {
@@ -155,6 +170,7 @@ mod tests {
         assert_eq!(quiet(45), QUIET_MIN);
         assert_eq!(quiet(99), Span::from_millis(20));
         assert_eq!(quiet(5_000), QUIET_MAX);
+        assert_eq!([fine(45), fine(2_200), fine(5_000)].map(Span::as_micros), [900, 44_000, 50_000]);
     }
 
     /// A thread that loses its processor for a period does not look for what was opened before the next.
