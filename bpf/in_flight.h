@@ -43,9 +43,10 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		if (theirs && theirs->pending)
 			theirs->mixed = span->mixed = 1;
 		gpu->latest = pid;
-		gpu->latest_slot = span->slot;
 		span->ahead = gpu->due > now ? NOT_ALONE : 0;
 	}
+	/* Always: it may have come back in another slot. */
+	gpu->latest_slot = span->slot;
 	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
 	since = span->launches && span->done > span->first ? span->done : span->first;
 	if (start > since)

@@ -49,7 +49,7 @@ struct call {
 struct mark {
 	__u64 bits;
 	__u32 sequence;
-	__u32 pad;
+	__u32 slot; /* in another, sequences began anew */
 };
 
 TABLE(SLOTS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u32);
@@ -254,8 +254,7 @@ static __always_inline void submit(struct span *span, __u64 bit)
 {
 	span->sequence++;
 	span->last[number_of(bit)] = span->sequence;
-	if (!(span->pending & bit))
-		__sync_fetch_and_or(&span->pending, bit);
+	__sync_fetch_and_or(&span->pending, bit);
 }
 
 static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
@@ -345,6 +344,8 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 	if (place == AT_EVENT) {
 		struct handle event = {.value = first, .pid = pid};
 		struct mark *mark = bpf_map_lookup_elem(&MARKS, &event);
+		if (mark && mark->slot != span->slot)
+			mark = 0;
 		call.bits = mark ? mark->bits : 0;
 		call.sequence = mark ? mark->sequence : 0;
 	} else if (place == AT_EVERYTHING) {
@@ -426,7 +427,7 @@ int on_entry(struct pt_regs *regs)
 		on_wait(span, first, cookie, bit, pid, id);
 	if (operation == OP_RECORD) {
 		struct handle event = {.value = first, .pid = pid};
-		struct mark mark = {.bits = bit, .sequence = span->sequence};
+		struct mark mark = {.bits = bit, .sequence = span->sequence, .slot = slot};
 		bpf_map_update_elem(&MARKS, &event, &mark, BPF_ANY);
 	}
 	if (operation == OP_CAPTURE)

@@ -27,8 +27,9 @@ const QUIET_MIN: Span = Span::from_millis(10);
 pub const QUIET_MAX: Span = Span::from_millis(50);
 /// In steps of this: people are told how far apart looks are, and not that it changes all the time.
 const QUIET_STEP: Span = Span::from_millis(5);
-/// How many looks there are between two looks at what they cost.
-const LOOKS_PER_ACCOUNT: u32 = 32;
+/// Over how many looks their cost is taken, for quiet ones and for the others: these are spaced while the driver is slow, and no longer.
+const QUIET_LOOKS: u32 = 32;
+const FINE_LOOKS: u32 = 4;
 /// Room for a few events of the kernel's; more come with the next read.
 const EVENT_BYTES: usize = 1024;
 
@@ -37,12 +38,36 @@ pub(super) struct Pace {
     library: Option<Library>,
     fine_until: Instant,
     next: Instant,
-    looks: u32,
-    /// Processor time of this thread at the last account.
-    accounted_us: i64,
+    quiet_account: Account,
+    fine_account: Account,
     quiet: Span,
     /// The least between any two.
     fine: Span,
+}
+
+/// What looks cost, over so many.
+struct Account {
+    over: u32,
+    looks: u32,
+    /// Processor time of this thread when it was last drawn up.
+    used_us: i64,
+}
+
+impl Account {
+    fn over(over: u32) -> Self {
+        Self { over, looks: 0, used_us: thread_us() }
+    }
+
+    /// Another look was made, and so much processor time has been used. What one costs, if there were enough.
+    fn look(&mut self, used_us: i64) -> Option<i64> {
+        self.looks += 1;
+        if self.looks < self.over {
+            return None;
+        }
+        let each_us = (used_us - self.used_us) / i64::from(self.looks);
+        (self.looks, self.used_us) = (0, used_us);
+        Some(each_us)
+    }
 }
 
 impl Pace {
@@ -50,8 +75,9 @@ impl Pace {
     pub(super) fn new(folder: Option<&Path>) -> Self {
         let library = folder.and_then(|folder| Library::watch(folder.join("libcuda.so.1")));
         let now = clock::now();
+        let (quiet_account, fine_account) = (Account::over(QUIET_LOOKS), Account::over(FINE_LOOKS));
         let (quiet, fine) = (QUIET_MIN, Span::ZERO);
-        Self { library, fine_until: now, next: now, looks: 0, accounted_us: thread_us(), quiet, fine }
+        Self { library, fine_until: now, next: now, quiet_account, fine_account, quiet, fine }
     }
 
     /// How far behind NVML a start may be seen.
@@ -90,13 +116,9 @@ impl Pace {
     }
 
     fn account(&mut self) {
-        self.looks += 1;
-        if self.looks == LOOKS_PER_ACCOUNT {
-            let used_us = thread_us();
-            let look_us = (used_us - self.accounted_us) / i64::from(self.looks);
-            (self.quiet, self.fine) = (quiet(look_us), fine(look_us));
-            (self.looks, self.accounted_us) = (0, used_us);
-        }
+        let used_us = thread_us();
+        self.quiet = self.quiet_account.look(used_us).map_or(self.quiet, quiet);
+        self.fine = self.fine_account.look(used_us).map_or(self.fine, fine);
     }
 }
 
@@ -108,8 +130,8 @@ fn quiet(look_us: i64) -> Span {
 
 /// How far apart looks are at the least, if one costs so much.
 fn fine(look_us: i64) -> Span {
-    let apart = Span::from_micros(look_us * 1000 / FINE_PERMILLE);
-    apart.min(QUIET_MAX)
+    let steps = look_us * 1000 / FINE_PERMILLE / QUIET_STEP.as_micros();
+    QUIET_STEP.scaled(steps, 1).min(QUIET_MAX)
 }
 
 fn thread_us() -> i64 {
@@ -170,7 +192,14 @@ mod tests {
         assert_eq!(quiet(45), QUIET_MIN);
         assert_eq!(quiet(99), Span::from_millis(20));
         assert_eq!(quiet(5_000), QUIET_MAX);
-        assert_eq!([fine(45), fine(2_200), fine(5_000)].map(Span::as_micros), [900, 44_000, 50_000]);
+        assert_eq!([fine(45), fine(2_200), fine(5_000)].map(Span::as_micros), [0, 40_000, 50_000]);
+    }
+
+    #[test]
+    fn what_a_look_costs_is_known_after_a_few() {
+        let mut account = Account { over: 4, looks: 0, used_us: 1_000 };
+        let costs = [1_100, 1_200, 1_300, 9_000, 9_100].map(|used_us| account.look(used_us));
+        assert_eq!(costs, [None, None, None, Some(2_000), None]);
     }
 
     /// A thread that loses its processor for a period does not look for what was opened before the next.

@@ -124,6 +124,8 @@ impl Attacher {
             Order::Cover(process, None) => {
                 if self.links.contains_key(&process) {
                     self.leaving.insert(process, Instant::now() + LEAVE_AFTER);
+                } else {
+                    self.leave(process);
                 }
             }
             Order::Met(process) => {
@@ -140,7 +142,9 @@ impl Attacher {
     }
 
     fn cover(&mut self, process: Process, set: Set) {
-        match self.attach(process, set) {
+        // Struck off meanwhile: nobody needs it any more.
+        let Some(slot) = self.shared.gates().slot(process) else { return };
+        match self.attach(process, slot, set) {
             Ok(link) => {
                 // The old ones go after the new ones are there: whoever is held stays held.
                 let before = self.links.insert(process, (set, link));
@@ -157,10 +161,8 @@ impl Attacher {
         }
     }
 
-    fn attach(&mut self, process: Process, set: Set) -> Result<Link, String> {
+    fn attach(&mut self, process: Process, slot: u32, set: Set) -> Result<Link, String> {
         let path = library::of(process.pid).ok_or("it has no libcuda")?;
-        let slot =
-            self.shared.gates().slot(process).ok_or("it is not on the list of those that are probed")?;
         let symbols = self.symbols(&path)?;
         let (entries, returns) = (symbols.entries(set).with_slot(slot), symbols.returns(set).with_slot(slot));
         self.programs.attach(&path, Some(process.pid), &entries, &returns).map_err(|error| error.to_string())

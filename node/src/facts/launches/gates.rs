@@ -126,9 +126,13 @@ impl Gates {
         };
         self.tracked.insert(process.pid, tracked);
         self.write_roll();
-        self.tables.spans.set(slot, Span::idle(slot), 0).is_ok()
+        let written = self.tables.spans.set(slot, Span::idle(slot), 0).is_ok()
             && self.write(process.pid).is_ok()
-            && self.tables.slots.insert(process.pid, slot, 0).is_ok()
+            && self.tables.slots.insert(process.pid, slot, 0).is_ok();
+        if !written {
+            self.strike(process);
+        }
+        written
     }
 
     /// Its probes are in place, or will be taken out.
@@ -151,11 +155,10 @@ impl Gates {
         }
         self.let_go(process);
         let Some(known) = self.tracked.remove(&process.pid) else { return };
-        self.write_roll();
         let _ = self.tables.slots.remove(&process.pid);
         let _ = self.tables.orders.set(known.slot, Orders::default(), 0);
         let _ = self.tables.resumed.remove(&process.pid);
-        let _ = self.tables.standing.remove(&process.pid);
+        self.write_roll();
         self.slots.give_back(known.slot);
         self.write_gpu(known.orders.gpu);
     }
@@ -288,7 +291,13 @@ impl Gates {
 
     /// What an event means, if it is of a process that is probed.
     pub(super) fn take(&mut self, event: &Event) -> Option<(Process, Work)> {
-        let known = self.tracked.get_mut(&event.pid)?;
+        let Some(known) = self.tracked.get_mut(&event.pid) else {
+            // The kernel was about to stop it as it was struck off.
+            if kind::STANDS.contains(&event.kind) {
+                let _ = self.resume(event.pid);
+            }
+            return None;
+        };
         let process = known.process;
         let work = match event.kind {
             kind::COPY => Work::Copies,

@@ -179,6 +179,8 @@ pub(super) mod kind {
     pub(crate) const LEAK: u32 = 9;
     pub(crate) const MEMORY: u32 = 10;
     pub(crate) const STAND_CONTEXT: u32 = 11;
+    /// Those that say that a process was stopped.
+    pub(crate) const STANDS: [u32; 4] = [STAND, STAND_ALLOCATION, STAND_BOUND, STAND_CONTEXT];
 }
 
 // SAFETY: each is `repr(C)`, made of integers only and without padding (the test below adds up the sizes), so any bytes are a value
