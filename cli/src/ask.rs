@@ -54,8 +54,9 @@ pub(crate) fn failure(error: &NoAnswer) -> Failure {
         NoAnswer::Nobody(_, why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
             failure.help("try sudo, or join the group `leeway`")
         }
-        NoAnswer::Nobody(..) => failure
-            .help("start it with `sudo systemctl start leeway-agent`, or name its socket with --socket"),
+        NoAnswer::Nobody(..) => {
+            failure.help("start it with `sudo leeway agent`, or name its socket with --socket")
+        }
         _ => failure,
     }
 }

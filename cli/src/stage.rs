@@ -268,7 +268,7 @@ fn ready(what: &str, mut player: Option<&mut Player>, is_so: impl Fn() -> bool) 
         gone || is_so()
     })?;
     if gone {
-        return Err(Failure::new(format!("there is no hope for {what}: its program has ended")));
+        return Err(Failure::new(format!("{what} did not come: the program that makes it has ended")));
     }
     Ok(())
 }

@@ -86,8 +86,6 @@ fn allow_many_files() {
 }
 
 async fn serve(config: Config) -> Result<(), Failed> {
-    let socket = web::at_socket(&config.socket).await?;
-    let http = web::at_address(config.http, config.http_token_file.as_deref()).await?;
     let (engine, store) = match config.docker {
         None => (Engine::None, Store::Folder(config.state_dir)),
         Some(docker) => {
@@ -98,6 +96,9 @@ async fn serve(config: Config) -> Result<(), Failed> {
     let kept = store.read().await?;
     let authority = Authority::load(&kept.certificate, &kept.key)?;
     let tls = door::tls(&authority)?;
+    // Last of what may fail, so that a master that cannot start leaves no socket that nobody answers at.
+    let http = web::at_address(config.http, config.http_token_file.as_deref()).await?;
+    let socket = web::at_socket(&config.socket).await?;
     let failed = |error| NotOpened::Listen(config.listen.to_string(), error);
     let port = TcpListener::bind(config.listen).await.map_err(failed)?;
     let own = match &engine {

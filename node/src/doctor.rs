@@ -24,7 +24,7 @@ pub fn examine(config: &Config, docker: Result<String, String>) -> Doctor {
     };
     let mut checks = vec![kernel(), cgroups(), docker_check(docker)];
     checks.extend(nvml);
-    checks.extend([probes, namespace(config), root(), places(config), agent(config)]);
+    checks.extend([probes, namespace(config), root(), places(config), agent(config, tier)]);
     Doctor { tier: tier.to_owned(), checks }
 }
 
@@ -116,7 +116,7 @@ fn probes(config: &Config) -> Check {
     match Launches::examine(config.driver.as_deref()) {
         Ok(detail) => good("probes", detail),
         Err(why) => {
-            let mut check = good("probes", format!("none, so tasks are seen by polling: {why}"));
+            let mut check = good("probes", format!("cannot be used: {why}"));
             check.help = Some(
                 "probes need root, Linux 6.6 or later on x86-64, and the driver's libcuda.so.1".to_owned(),
             );
@@ -168,9 +168,17 @@ fn is_writable(folder: &Path) -> bool {
     there.is_some_and(|folder| rustix::fs::access(folder, access).is_ok())
 }
 
-fn agent(config: &Config) -> Check {
+fn agent(config: &Config, tier: &str) -> Check {
     match wire::client::get::<wire::agent::NodeLine>(&config.socket, "/v1/node") {
-        Ok(node) => good("agent", format!("version {} answers, tier {}", node.version, node.tier)),
+        Ok(node) => {
+            let mut check = good("agent", format!("version {} answers, tier {}", node.version, node.tier));
+            check.help = (node.tier != tier).then(|| {
+                "it was started with another driver or configuration than is examined here: give the same \
+                 --driver"
+                    .to_owned()
+            });
+            check
+        }
         // An agent that is not started yet is no fault either.
         Err(_) => good("agent", format!("none answers at {}", config.socket.display())),
     }

@@ -95,7 +95,11 @@ impl Demo {
         let mut narrator = Narrator::new(self.json);
         narrator.opens(described(&stage, on, because)?, on)?;
         if let Some(http) = self.http {
-            narrator.adds(&format!("See it at http://{http}/\n\n"))?;
+            let socket = stage.socket();
+            narrator.adds(&format!(
+                "See it at http://{http}/\nor with leeway top --socket {}\n\n",
+                socket.display()
+            ))?;
         }
         let show = Show { stage: &stage, ground, sweeper, narrator: &mut narrator, signals };
         let Some(rows) = show.perform()? else { return Ok(Shown::Part) };

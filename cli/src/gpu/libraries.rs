@@ -31,7 +31,7 @@ impl Library {
             let places: Vec<String> =
                 PLACES.iter().map(|place| beside.join(place).display().to_string()).collect();
             Failure::new(format!("{} is in none of {}", self.built, places.join(", "))).help(
-                "build it with `cargo build --release --workspace`, or install it in lib/leeway beside bin",
+                "run the `target/release/leeway` of a checkout after `cargo build --release --workspace`, which builds it beside",
             )
         };
         found.ok_or_else(missing).map_err(Into::into)
