@@ -25,6 +25,8 @@ const BACKLOG: i32 = 1_024;
 /// How long to look for more requests before sleeping. A real device is rung by a store; to wake a process costs the program that launches more than
 /// the launch itself, and only one whose launches come slowly enough for the device to sleep in between would pay for it.
 const AWAKE_NS: u64 = 20_000;
+/// And how long between two such looks: each takes locks that whoever submits needs, too.
+const LOOK_NS: u64 = 2_000;
 /// A device is in hardware, and does not wait for a processor: where we may, we come before other processes.
 const NICENESS: i32 = -15;
 
@@ -106,7 +108,13 @@ impl Server {
             events.clear();
             let patience = (monotonic_ns() < awake_until_ns).then_some(&AT_ONCE);
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), patience) {
-                Ok(0) if patience.is_some() && self.armed_ns.is_none_or(|at| monotonic_ns() < at) => continue,
+                Ok(0) if patience.is_some() && self.armed_ns.is_none_or(|at| monotonic_ns() < at) => {
+                    let next_ns = monotonic_ns() + LOOK_NS;
+                    while monotonic_ns() < next_ns {
+                        std::hint::spin_loop();
+                    }
+                    continue;
+                }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
