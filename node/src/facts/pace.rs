@@ -4,7 +4,7 @@
 //! Approach: a program opens the driver's library before it can use a GPU, and containers are given the host's own file. So the
 //! kernel tells us when one may be about to start. A program may open the library long before, or bring its own: that
 //! is why we never stop looking, but space quiet looks so that they cost a small share of a core. A driver that is making contexts takes
-//! milliseconds to answer, of a processor's time: then the others, too, are spaced.
+//! about a millisecond of a processor's time to answer, measured on an H200: then the others, too, are spaced.
 
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, poll};
