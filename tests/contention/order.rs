@@ -74,7 +74,8 @@ fn under_fifo_who_came_first_runs_first() {
     let mut started = named(&told, "started");
     started.retain(|name| released.contains(name));
     assert!(released.len() >= TASKS / 2, "hardly anybody waited: {released:?}");
-    assert_eq!(released, started);
+    let told: Vec<String> = told.iter().map(Value::to_string).collect();
+    assert_eq!(released, started, "\n{}", told.join("\n"));
 }
 
 #[test]

@@ -138,9 +138,9 @@ impl Desk<'_> {
             .filter(|c| !c.task.admitted && !matches!(c.task.swap, Swap::Leaving(_)))
             .collect();
         newcomers.sort_by_key(|candidate| {
-            let since = candidate.task.stopped_since;
-            let idle = !candidate.task.wants_its_memory();
-            (idle, candidate.due.is_none(), candidate.due, since.is_none(), since, candidate.task.id)
+            let task = candidate.task;
+            let idle = !task.wants_its_memory();
+            (idle, candidate.due.is_none(), candidate.due, waits_since(task), task.id)
         });
         let mut in_flux =
             scene.candidates.iter().find(|c| is_in_flux(scene, c, self.is_short())).map(|c| c.task.id);
@@ -296,6 +296,11 @@ fn has_context(task: &Task) -> bool {
 /// It is not let in, and takes room all the same, or will.
 fn waits_with_context(task: &Task) -> bool {
     !task.admitted && !task.is_away() && (has_context(task) || is_on_its_way(task))
+}
+
+/// Of those that start together it is chance which one is stopped first, so a new one waits since it came.
+fn waits_since(task: &Task) -> Instant {
+    task.stopped_since.filter(|_| task.is_away()).unwrap_or(task.start)
 }
 
 /// It may go on to its first allocation, and makes its context before. Where launches are not seen it would be frozen instead.

@@ -202,6 +202,27 @@ fn memory_goes_to_whoever_is_due_first_and_then_by_arrival() {
 }
 
 #[test]
+fn of_two_that_start_together_the_first_is_let_in_whichever_is_frozen_first() {
+    let frozen = |number, millis| {
+        let (task, gib) = newcomer(number, Some(6));
+        (Task { stopped_since: Some(at(millis)), ..task }, gib)
+    };
+    let due = |(task, gib)| (Task { deadline: Deadline::new(ms(20_000)), ..task }, gib);
+    for tasks in [[frozen(1, 4), frozen(2, 3)], [due(frozen(1, 4)), due(frozen(2, 3))]] {
+        assert_eq!(reviewed(&tasks, 0, 0).admitted, [TaskId(1)]);
+    }
+}
+
+#[test]
+fn who_is_out_longest_comes_back_first() {
+    let out = |number, millis| {
+        let (task, gib) = newcomer(number, Some(6));
+        (Task { swap: Swap::Out(6 * GIB), launched: true, stopped_since: Some(at(millis)), ..task }, gib)
+    };
+    assert_eq!(reviewed(&[out(1, 4), out(2, 3)], 0, 0).admitted, [TaskId(2)]);
+}
+
+#[test]
 fn one_that_was_frozen_cannot_be_asked_and_is_let_in_alone() {
     let (one, two) = (newcomer(1, None), newcomer(2, None));
     let asks = |number| (TaskId(number), Reason::AsksFirst);
