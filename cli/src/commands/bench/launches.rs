@@ -1,8 +1,8 @@
 //! `leeway bench launches`: what being watched costs a program that launches as fast as it can.
 //!
 //! The same program without an agent, alone with one, and beside another program that may be held, so that its launches are probed. One
-//! after another, round by round, so that whatever else the machine does meets all three alike; what a launch costs more is compared within
-//! each round, and the median of that counts.
+//! after another, round by round and every other round backwards, so that whatever else the machine does meets all three alike; they are
+//! compared within each round, and the median of that counts.
 
 use super::cgroup::Cgroup;
 use super::figures::{Spread, round};
@@ -65,7 +65,8 @@ impl Launches {
         let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let bar = progress_bar(self.rounds * 2 * KINDS.len() as u64);
-        let heading = ["KERNELS", "LAUNCHES", "WITHOUT", "ALONE", "SHARING", "SHARING MORE"];
+        let heading =
+            ["KERNELS", "LAUNCHES", "WITHOUT", "ALONE", "SHARING", "ALONE TO WITHOUT", "SHARING MORE"];
         let mut table = Table::new(
             "microseconds per launch: without an agent, alone with one, sharing the GPU",
             &heading,
@@ -73,11 +74,12 @@ impl Launches {
         for kernel_us in [0, KERNEL_US] {
             let count = if kernel_us == 0 { self.count } else { self.count / FEWER };
             let mut taken = [const { Vec::new() }; KINDS.len()];
-            for _ in 0..self.rounds {
-                for (kind, taken) in KINDS.into_iter().zip(&mut taken) {
-                    let each_us = one(&mut stage, kind, kernel_us, count);
+            for round in 0..self.rounds {
+                for place in 0..KINDS.len() {
+                    let kind = if round % 2 == 0 { place } else { KINDS.len() - 1 - place };
+                    let each_us = one(&mut stage, KINDS[kind], kernel_us, count);
                     interruption.check()?;
-                    taken.push(each_us?);
+                    taken[kind].push(each_us?);
                     bar.inc(1);
                 }
             }
@@ -128,20 +130,25 @@ fn tasks(stage: &Stage) -> usize {
 
 fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: [Vec<f64>; 3]) {
     let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
-    let more: Vec<f64> = taken[2].iter().zip(&taken[0]).map(|(shared, without)| shared - without).collect();
-    let (more, [without, alone, shared]) = (Spread::of(more), taken.map(Spread::of));
-    let ratio = |spread: Spread| spread.median / without.median;
+    let within_rounds = |kind: usize, compare: fn(f64, f64) -> f64| {
+        Spread::of(taken[kind].iter().zip(&taken[0]).map(|(with, without)| compare(*with, *without)))
+    };
+    let ratio: fn(f64, f64) -> f64 = |with, without| with / without;
+    let alone_ratio = within_rounds(1, ratio);
+    let shared_ratio = within_rounds(2, ratio);
+    let more = within_rounds(2, |with, without| with - without);
+    let [without, alone, shared] = taken.map(Spread::of);
     let figures = json!({
         "case": case,
         "launches": count,
         "without_agent_us": round(without.median),
         "alone_us": round(alone.median),
-        "alone_ratio": round(ratio(alone)),
+        "alone_ratio": round(alone_ratio.median),
         "shared_us": round(shared.median),
-        "shared_ratio": round(ratio(shared)),
+        "shared_ratio": round(shared_ratio.median),
         "shared_more_us": round(more.median),
     });
-    let cells = [without, alone, shared].map(|spread| spread.to_string());
-    let [without, alone, shared] = cells;
-    table.row(figures, [case, count.to_string(), without, alone, shared, more.to_string()]);
+    let spreads = [without, alone, shared, alone_ratio, more].map(|spread| spread.to_string());
+    let [without, alone, shared, alone_ratio, more] = spreads;
+    table.row(figures, [case, count.to_string(), without, alone, shared, alone_ratio, more]);
 }
