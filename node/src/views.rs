@@ -169,7 +169,8 @@ fn containers(owner: &Owner) -> Vec<ContainerLine> {
             tasks: tasks.len(),
             due: tasks.iter().filter_map(|task| due_us(owner, task)).min().map(clock::rfc3339),
             reason: waits.map(|reason| reason.words(|id| task_name(owner, id))),
-            gpu_memory_bytes: tasks.iter().map(|task| task.memory).sum(),
+            // A tenant chose these numbers: no sum of them may overflow.
+            gpu_memory_bytes: tasks.iter().fold(0, |sum, task| sum.saturating_add(task.memory)),
             gpu_core_ratio: tasks.iter().map(|task| owner.notes.core_ratio((task.process, task.gpu))).sum(),
             live,
         }

@@ -129,6 +129,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it runs for a while because it had waited long; not because its own bound was reached.
+    pub(crate) fn is_for_patience(&self) -> bool {
+        matches!(self, Reason::WaitedLong(_))
+    }
+
     /// The reason as a clause that follows "because"; `name` says what a task is called.
     pub fn words(&self, name: impl Fn(TaskId) -> String) -> String {
         let mut words = String::new();

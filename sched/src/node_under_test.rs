@@ -50,6 +50,12 @@ pub(crate) fn arrives_on(pid: u32, container: u32, gpu: GpuId) -> Fact {
     Fact::Process { process: process(pid), container, gpu, launches_seen: true, approximate: false }
 }
 
+/// The same by polling: nobody sees what it launches.
+pub(crate) fn polled(pid: u32, container: u32) -> Fact {
+    let container = Some(ContainerId(container));
+    Fact::Process { process: process(pid), container, gpu: GPU, launches_seen: false, approximate: false }
+}
+
 pub(crate) fn exits(pid: u32) -> Fact {
     Fact::ProcessGone(process(pid))
 }

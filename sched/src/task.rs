@@ -306,7 +306,8 @@ impl Task {
         match self.demand {
             // Without its memory it can compute nothing.
             _ if self.is_away() => false,
-            Demand::Unknown | Demand::Busy | Demand::AtLaunch => true,
+            Demand::Busy | Demand::AtLaunch => true,
+            Demand::Unknown => !self.dormant,
             Demand::Drained(since) => !self.only_copies && now.since(since) < linger,
             Demand::Host | Demand::AtAllocation(_) => false,
         }

@@ -14,7 +14,7 @@
 
 use super::{Candidate, Scene};
 use crate::action::Reason;
-use crate::task::{Demand, Gate, Grip, Swap, Task, TaskId};
+use crate::task::{Demand, Gate, Grip, Mode, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -147,6 +147,12 @@ impl Desk<'_> {
         let mut kept_for = None;
         for candidate in newcomers {
             let task = candidate.task;
+            if is_between_tasks(task) {
+                if can_be_asked(scene, candidate) {
+                    self.review.holds.push((task.id, Gate::Allocations, Reason::AsksFirst));
+                }
+                continue;
+            }
             let needed = need(candidate);
             match self.why_not(candidate, in_flux, kept_for) {
                 Some(because) => {
@@ -157,7 +163,8 @@ impl Desk<'_> {
                     self.review.holds.push((task.id, gate, because));
                     // Small tasks may slip in front of a large one, but not for ever.
                     let waited = task.stopped_since.map(|since| scene.now.since(since));
-                    if needed.is_some() && waited.is_some_and(|waited| waited >= scene.settings.patience) {
+                    let long = waited.is_some_and(|waited| waited >= scene.settings.patience);
+                    if needed.is_some() && long && keeps_others_waiting(scene, task) {
                         kept_for = kept_for.or(Some(task.id));
                     }
                 }
@@ -267,10 +274,26 @@ fn asks_at_each(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
 fn is_in_flux(scene: &Scene<'_>, candidate: &Candidate<'_>, short: bool) -> bool {
     let task = candidate.task;
     let lately = |since: Instant| scene.now.since(since) < scene.settings.patience;
-    let has_none = need(candidate).is_none() && task.memory == 0 && lately(task.start);
-    let may_want_more =
-        short && asks_at_each(scene, candidate) && (stands_at_allocation(task) || lately(task.demand_at));
+    let has_none = need(candidate).is_none() && task.memory == 0 && lately(task.start.max(task.free_since));
+    let stands = stands_at_allocation(task) && keeps_others_waiting(scene, task);
+    let may_want_more = short && asks_at_each(scene, candidate) && (stands || lately(task.demand_at));
     task.admitted && (has_none || may_want_more)
+}
+
+/// What one waits for may never come. So the others wait for it as long as anybody is held, then they go ahead as long, and so on.
+fn keeps_others_waiting(scene: &Scene<'_>, task: &Task) -> bool {
+    let waited = task.stopped_since.map_or(Span::ZERO, |since| scene.now.since(since).or_zero());
+    (waited.as_micros() / scene.settings.hold_max.as_micros().max(1)) % 2 == 0
+}
+
+/// In `memory` mode it has had a task, or will have one, and has nothing on the GPU: as long as it says what it needs before it
+/// allocates, nothing is set aside for it.
+fn is_between_tasks(task: &Task) -> bool {
+    task.mode == Mode::Memory
+        && task.dormant
+        && task.demand != Demand::Unknown
+        && !task.is_away()
+        && !stands_at_allocation(task)
 }
 
 /// Whether it will stop at its first allocation and so say what it needs. Alone it need not; and one that stands elsewhere than at its

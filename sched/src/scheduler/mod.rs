@@ -158,7 +158,7 @@ impl Scheduler {
     /// Whether anything must be noted or done for a task to do as it should.
     fn changes(&self, now: Instant, task: &Task, want: &Want) -> bool {
         let noted = match want {
-            Want::Run { grant, .. } => grant.is_none() && task.let_in,
+            Want::Run { grant, .. } => grant.is_none() && task.let_in == want.is_its_turn(),
             // Who is ahead changes while a task waits; what it is told must change with it.
             Want::Wait(_, because) => task.reason == Some(*because) && !task.let_in,
         };
@@ -180,9 +180,9 @@ impl Scheduler {
     /// Notes what a task should do, and asks for the difference to what it does.
     fn apply(&mut self, now: Instant, id: TaskId, want: Want) -> Option<Action> {
         let settled = self.tracker.task(id).is_none_or(|task| self.is_settled(now, task, &want));
-        self.tracker.let_in(now, id, matches!(want, Want::Run { .. }));
+        self.tracker.let_in(now, id, want.is_its_turn());
         match want {
-            Want::Run { grant: Some(grant), .. } => self.tracker.grant(now, id, now + grant),
+            Want::Run { grant: Some(grant), because } => self.tracker.grant(now, id, now + grant, because),
             Want::Run { grant: None, .. } => {}
             Want::Wait(_, because) => self.tracker.note_reason(id, because),
         }

@@ -268,6 +268,57 @@ fn patience_grants_a_while_to_one_task_at_a_time() {
 }
 
 #[test]
+fn one_that_may_not_be_held_long_does_not_use_up_the_patience_of_others() {
+    let mut desk = Desk::new("earliest-deadline");
+    let brief = Terms { hold_max: Some(ms(2_000)), ..terms(Mode::Process, 0) };
+    for (number, terms) in [(1, terms(Mode::Process, 60_000)), (2, terms(Mode::Process, 0)), (3, brief)] {
+        desk.hears(0, on_terms(number, terms));
+        desk.hears(0, arrives(number, number));
+        desk.hears(0, submits(number));
+    }
+    desk.decides(0);
+    desk.hears(0, answers(1, Outcome::Held));
+    desk.hears(0, answers(2, Outcome::Held));
+    desk.hears(0, stands(2));
+    desk.hears(0, stands(3));
+    assert_eq!(desk.decides(2_000), "#3 release 3: it was held for 2s, its longest hold");
+    desk.hears(2_001, answers(3, Outcome::Released));
+    assert_eq!(
+        desk.decides(5_000),
+        "#4 release 2: it has waited 5s; #5 hold 3 at launches: 1 has a deadline to make"
+    );
+}
+
+#[test]
+fn under_fifo_one_that_could_not_be_held_comes_no_sooner_for_that() {
+    let mut desk = Desk::new("fifo");
+    for number in [1, 2, 3] {
+        desk.hears(0, on_terms(number, terms(Mode::Process, 0)));
+        desk.hears(0, arrives(number, number));
+    }
+    let holds = "#1 hold 2 at launches: 1 came first; #2 hold 3 at launches: 1 came first";
+    assert_eq!(desk.decides(0), holds);
+    desk.hears(1, answers(1, Outcome::Held));
+    desk.hears(1, answers(2, Outcome::Failed));
+    assert_eq!(desk.decides(1), "#3 release 3: it could not be held");
+    desk.hears(2, answers(3, Outcome::Released));
+    assert_eq!(desk.decides(1_100), "#4 hold 3 at launches: 1 came first");
+}
+
+/// By polling nobody knows whether it computes; but it has no memory to compute on, or nobody sees its requests.
+#[test]
+fn nobody_waits_for_a_task_that_has_not_begun() {
+    let mut desk = Desk::new("earliest-deadline");
+    desk.hears(0, on_terms(1, terms(Mode::Memory, 1_000)));
+    desk.hears(0, on_terms(2, terms(Mode::Process, 3_600_000)));
+    desk.hears(0, polled(1, 1));
+    desk.hears(0, polled(2, 2));
+    assert_eq!(desk.decides(0), "");
+    desk.hears(5, has(1, GIB));
+    assert_eq!(desk.decides(5), "#1 hold 1 at launches: 2 is due sooner");
+}
+
+#[test]
 fn a_task_that_waits_for_an_earlier_deadline_is_given_no_grant() {
     let mut desk = held();
     assert_eq!(desk.wakes_at(), Some(Span::from_micros(10_000_001)));

@@ -19,6 +19,15 @@ pub(super) enum Want {
     Wait(Gate, Reason),
 }
 
+impl Want {
+    /// Whether it runs because the policy says so, and not because it waited too long or could not be held: that is for a while only.
+    pub(super) fn is_its_turn(&self) -> bool {
+        let by_the_policy =
+            |because: &Reason| matches!(because, Reason::ItsTurn | Reason::LeftAlone | Reason::Stopping);
+        matches!(self, Want::Run { because, .. } if by_the_policy(because))
+    }
+}
+
 /// Who should wait on one GPU.
 pub(super) struct Verdicts {
     now: Instant,
@@ -128,7 +137,9 @@ impl Verdicts {
         }
         match self.patience_ends(scheduler, task, gate) {
             Some((ends, because, grant)) if ends <= now => {
-                self.granted_at = Some(now);
+                if because.is_for_patience() {
+                    self.granted_at = Some(now);
+                }
                 self.wake_at(Some(now + grant));
                 Want::Run { because, grant: Some(grant) }
             }

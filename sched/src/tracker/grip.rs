@@ -3,7 +3,7 @@
 use super::{Event, Tracker};
 use crate::action::Reason;
 use crate::fact::{GpuId, Outcome, Process, RequestId};
-use crate::task::{Ask, Demand, Gate, Grip, Swap, TaskId};
+use crate::task::{Ask, Demand, Gate, Grip, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -51,10 +51,10 @@ impl Tracker {
     }
 
     /// Notes that a task may not be held before `until`.
-    pub(crate) fn grant(&mut self, now: Instant, id: TaskId, until: Instant) {
+    pub(crate) fn grant(&mut self, now: Instant, id: TaskId, until: Instant, because: Reason) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.granted_until = Some(until);
-        if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+        if let Some(gpu) = self.gpus.get_mut(&task.gpu).filter(|_| because.is_for_patience()) {
             gpu.granted_at = Some(now);
         }
     }
@@ -161,10 +161,11 @@ impl Tracker {
         self.come_to_a_stand(at, task.id, gate, events);
     }
 
-    /// Its container was thawed for another of its tasks.
+    /// Its container was thawed for another of its tasks. Who stands at its gate does so still.
     pub(super) fn on_resumed(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
         if let Some(id) = self.usages.get(&key).map(|usage| usage.task) {
-            if self.tasks.get(&id).is_none_or(|task| !task.is_away()) {
+            let stands = |task: &Task| task.is_away() || task.demand == Demand::AtLaunch;
+            if !self.tasks.get(&id).is_some_and(stands) {
                 self.go_on(at, id, events);
             }
             self.changed.insert(key.1);

@@ -202,6 +202,56 @@ fn memory_goes_to_whoever_is_due_first_and_then_by_arrival() {
 }
 
 #[test]
+fn memory_is_kept_for_a_large_one_for_no_longer_than_anybody_is_held() {
+    let settings = Settings { hold_max: ms(6_000), ..Settings::default() };
+    let (large, gib) = newcomer(2, Some(5));
+    let waits_since = |millis| {
+        let large = (Task { stopped_since: Some(at(millis)), ..large }, gib);
+        reviewed_with(&settings, &[resident(1, Some(8), 8), large, newcomer(3, Some(1))], 8, 0).admitted
+    };
+    assert_eq!(waits_since(4_001), []);
+    assert_eq!(waits_since(4_000), [TaskId(3)], "what it waits for may never come");
+}
+
+#[test]
+fn one_that_stands_for_more_keeps_newcomers_out_for_no_longer_than_anybody_is_held() {
+    let settings = Settings { hold_max: ms(6_000), ..Settings::default() };
+    let waits_since = |millis| {
+        let (stands, gib) = asking(1, 4, 5);
+        let stands = (Task { stopped_since: Some(at(millis)), demand_at: at(millis), ..stands }, gib);
+        reviewed_with(&settings, &[stands, resident(2, Some(4), 4), newcomer(3, Some(1))], 8, 0).admitted
+    };
+    assert_eq!(waits_since(4_001), []);
+    assert_eq!(waits_since(4_000), [TaskId(3)]);
+}
+
+#[test]
+fn between_its_tasks_by_memory_a_process_has_nothing_set_aside_and_is_asked_first() {
+    let idle = |task: Task| Task { mode: Mode::Memory, dormant: true, ..task };
+    let (task, gib) = newcomer(1, Some(6));
+    let review = reviewed(&[(idle(task), gib), newcomer(2, Some(5))], 0, 0);
+    assert_eq!(review.admitted, [TaskId(2)]);
+    assert_eq!(review.holds, [(TaskId(1), Reason::AsksFirst)]);
+    let (asks, _) = asking(1, 0, 1);
+    let asks = Task { admitted: false, ..idle(asks) };
+    let review = reviewed(&[(asks, gib), resident(2, Some(5), 5)], 5, 0);
+    assert_eq!(review.holds, [no_memory(1, 6, 5)], "what it took before is what it will take");
+    let alone = reviewed(&[(idle(task), gib)], 0, 0);
+    assert_eq!((alone.admitted, alone.holds), (alloc::vec![], alloc::vec![]));
+}
+
+#[test]
+fn one_that_waited_long_is_still_let_in_alone() {
+    let waited = |number, admitted: bool, free_since| {
+        let (task, gib) = newcomer(number, None);
+        let frozen = Task { demand: Demand::Unknown, stopped_since: (!admitted).then_some(at(5)), ..task };
+        (Task { admitted, free_since: at(free_since), ..frozen }, gib)
+    };
+    let review = reviewed(&[waited(1, true, 9_000), waited(2, false, 0)], 0, 0);
+    assert_eq!(review.holds, [(TaskId(2), Reason::SizeUnknown(TaskId(1)))]);
+}
+
+#[test]
 fn of_two_that_start_together_the_first_is_let_in_whichever_is_frozen_first() {
     let frozen = |number, millis| {
         let (task, gib) = newcomer(number, Some(6));

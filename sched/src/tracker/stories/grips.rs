@@ -63,6 +63,16 @@ fn a_container_thawed_for_another_task_lets_this_one_go_on_though_it_is_held() {
 }
 
 #[test]
+fn who_stands_at_its_gate_does_so_when_its_container_is_thawed_for_another_task() {
+    let mut watch = holding(Mode::Process);
+    watch.hears(11, answers(1, Outcome::Held));
+    watch.hears(12, stands(1));
+    assert_eq!(watch.hears(15, resumed(1)), "");
+    assert_eq!(watch.task(1).stopped_since, Some(at(12)));
+    assert_eq!(watch.hears(16, submits(1)), "1 goes on at 16ms after 4ms");
+}
+
+#[test]
 fn a_launch_through_a_shut_gate_is_counted_and_the_hold_is_not_believed() {
     let mut watch = holding(Mode::Process);
     watch.hears(11, answers(1, Outcome::Held));
@@ -264,7 +274,7 @@ fn a_new_hold_ends_a_grant_and_a_release_says_why() {
     let mut watch = holding(Mode::Process);
     release(&mut watch, 2, 20);
     assert_eq!(watch.task(1).reason, Some(Reason::ItsTurn));
-    watch.tracker.grant(at(20), TaskId(1), at(90));
+    watch.tracker.grant(at(20), TaskId(1), at(90), Reason::WaitedLong(ms(20)));
     assert_eq!(watch.task(1).granted_until, Some(at(90)));
     watch.tracker.ask_hold(ask(3, 30), TaskId(1), Gate::Launches, BECAUSE);
     assert_eq!((watch.task(1).granted_until, watch.task(1).reason), (None, Some(BECAUSE)));
