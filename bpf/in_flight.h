@@ -70,12 +70,20 @@ static __always_inline void measure(struct span *span, __u64 each)
 	span->measured = 0;
 }
 
+/* The error of one launch, if `run` of them together are so much off. What others did meanwhile may be in it, and so may a processor that
+ * came late: no single span changes an estimate much. */
+static __always_inline __u64 error_of(struct span *span, __u64 together)
+{
+	__u64 each = together / span->run, most = span->estimate / 4;
+	return each < most ? each : most;
+}
+
 /* A span of a bounded process is over. Without the bound, its length says what a launch takes. With it, what counts is how wrong the
  * forecast of its end was: that error is the sum of `run` launches' errors. */
-static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
+static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u32 pid, __u64 now)
 {
 	__u64 length = now - span->first, tail = now - span->latest, error;
-	if (!span->launches || gpu->urgent || span->lost >= length)
+	if (!span->launches || urgent || span->lost >= length)
 		return;
 	if (!span->bounded || !span->estimate) {
 		if (!span->mixed)
@@ -86,10 +94,10 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u3
 	if (gpu->latest != pid || !span->run || span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
 		return;
 	if (now >= gpu->due) {
-		span->estimate += ((now - gpu->due) / span->run + added_to(span->estimate)) / 2;
+		span->estimate += (error_of(span, now - gpu->due) + added_to(span->estimate)) / 2;
 		return;
 	}
-	error = (gpu->due - now) / span->run;
+	error = error_of(span, gpu->due - now);
 	/* The GPU ran dry before the latest launch, and nobody knows for how long. If that launch was alone, it tells what one takes. */
 	if (tail <= span->estimate)
 		error = span->ahead < span->estimate / 2 ? span->estimate - tail
@@ -102,8 +110,8 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u3
 	span->estimate -= error / 2;
 }
 
-/* An urgent process has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
-static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 bit, __u64 now)
+/* A process that was urgent when it launched has nothing on the GPU any more. What it took beyond its own work went to those in flight. */
+static __always_inline void urgent_is_done(struct span *span, struct gpu_state *gpu, __u64 mask, __u64 bit, __u64 now)
 {
 	__u64 took, theirs;
 	struct span *latest;
@@ -115,7 +123,7 @@ static __always_inline void urgent_is_done(struct span *span, struct gpu_state *
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
 	gpu->urgent_until = now;
 	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
-	if (gpu->urgent || !gpu->ahead_then)
+	if ((gpu->urgent & mask) || !gpu->ahead_then)
 		return;
 	took = now - gpu->urgent_since;
 	if (gpu->urgent_work > took)

@@ -283,7 +283,9 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		fly(span, gpu, pid, now);
 	span->launches++;
 	if ((orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit)) {
-		if (!gpu->urgent) {
+		if (!(gpu->urgent & gpu_orders->urgent_mask)) {
+			/* Bits that their owners died with. */
+			__sync_fetch_and_and(&gpu->urgent, gpu_orders->urgent_mask);
 			gpu->urgent_since = now;
 			gpu->urgent_work = 0;
 			gpu->ahead_then = ahead_of(gpu, now);
@@ -313,7 +315,8 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	__u32 index = orders->gpu, number;
 	__u64 bits = call->bits & span->pending, done = 0;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
-	if (!gpu || !bits)
+	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
+	if (!gpu || !gpu_orders || !bits)
 		return;
 	/* What was submitted after the wait began is not waited for. Without a branch: the verifier would follow both sides 64 times. */
 	for (number = 0; number < STREAM_BITS; number++) {
@@ -325,12 +328,11 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 		return;
 	settle(span, gpu, orders, pid, now);
 	if (orders->flags & BOUNDED) {
-		learn(span, gpu, pid, now);
+		learn(span, gpu, gpu->urgent & gpu_orders->urgent_mask, pid, now);
 		if (gpu->latest == pid && gpu->due > now)
 			gpu->due = now;
 	}
-	if (orders->flags & URGENT)
-		urgent_is_done(span, gpu, orders->urgent_bit, now);
+	urgent_is_done(span, gpu, gpu_orders->urgent_mask, orders->urgent_bit, now);
 	if (span->launches || (orders->flags & TELL_COPIES))
 		tell(now, pid, SAW_DRAIN, 0);
 	span->launches = 0;
@@ -430,8 +432,11 @@ int on_entry(struct pt_regs *regs)
 		struct mark mark = {.bits = bit, .sequence = span->sequence, .slot = slot};
 		bpf_map_update_elem(&MARKS, &event, &mark, BPF_ANY);
 	}
-	if (operation == OP_CAPTURE)
-		__sync_fetch_and_or(&span->capturing, bit);
+	if (operation == OP_CAPTURE) {
+		/* It may fail: only from its return on are launches recorded. */
+		struct call call = {.operation = OP_CAPTURE, .bits = bit};
+		bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
+	}
 	if (operation == OP_CAPTURED)
 		__sync_fetch_and_and(&span->capturing, ~bit);
 	return 0;
@@ -457,6 +462,8 @@ int on_return(struct pt_regs *regs)
 	if (orders && span && (__u32)regs->rax == CUDA_SUCCESS) {
 		if (call->operation == OP_WAIT) {
 			drain(span, orders, call, pid, now);
+		} else if (call->operation == OP_CAPTURE) {
+			__sync_fetch_and_or(&span->capturing, call->bits);
 		} else if (call->operation == OP_ALLOCATE) {
 			struct handle block = {.pid = pid};
 			bpf_probe_read_user(&block.value, sizeof(block.value), (void *)call->out);

@@ -43,7 +43,7 @@ struct orders {
 	__u32 gpu;
 	__u32 flags;
 	__u32 pad;
-	__u64 urgent_bit; /* its bit among the urgent ones of its GPU */
+	__u64 urgent_bit; /* its bit among the urgent ones of its GPU; it keeps it, for work that it launched while it was urgent */
 };
 #define SHUT_LAUNCHES 1    /* stop it at its next launch */
 #define SHUT_ALLOCATIONS 2 /* stop it at its next allocation */

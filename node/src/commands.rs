@@ -60,7 +60,10 @@ fn release(owner: &mut Owner, wanted: Option<&str>) -> Result<ReleasedLine, Stri
     let held = chosen.iter().filter(|number| owner.actuator.holds(**number));
     let names = held.filter_map(|number| Some(owner.registry.get(*number)?.name.clone())).collect();
     chosen.iter().for_each(|number| owner.let_in(*number));
+    // From before: who is let go may stand again at once, and that must not look older.
+    let now = clock::now();
     let happened = owner.actuator.leave_alone(|number| chosen.contains(&number));
-    owner.note(clock::now(), happened);
+    owner.note(now, happened);
+    owner.probed.stale = true;
     Ok(ReleasedLine { released: names })
 }

@@ -9,6 +9,7 @@ use crate::facts::Home;
 use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
+use sched::scheduler::Role;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Span, Terms};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -40,6 +41,8 @@ pub(crate) struct Probed {
     ordered: HashMap<Process, Coverage>,
     /// Whose allocations were probed before its launches were: some of those may not have been seen.
     widened: HashSet<Process>,
+    /// Whether a process runs under an interactive shell.
+    under_a_shell: HashMap<Process, bool>,
     /// How many launches of a process went through a gate that was shut.
     leaks: HashMap<Process, u32>,
     /// The probes were asked for what they have not told yet.
@@ -75,6 +78,7 @@ impl Probed {
         self.covered.remove(&process);
         self.ordered.remove(&process);
         self.widened.remove(&process);
+        self.under_a_shell.remove(&process);
         self.leaks.remove(&process);
         self.stale = true;
         if let Some(launches) = &self.launches {
@@ -227,19 +231,38 @@ impl Owner {
                 }
             }
         }
-        let gpus: Vec<GpuId> = self.scheduler.tracker().gpus().collect();
-        for gpu in gpus {
-            for (process, role) in self.scheduler.roles(now, gpu) {
-                launches.set_role(process, gpu, role);
-            }
+        for (process, (gpu, role)) in self.roles(now) {
+            launches.set_role(process, gpu, role);
         }
     }
 
+    /// What each process is to the others on its GPU; of one on several, on the first. Who may not be stopped yields to nobody.
+    fn roles(&mut self, now: Instant) -> BTreeMap<Process, (GpuId, Role)> {
+        let mut roles = BTreeMap::new();
+        for gpu in self.scheduler.tracker().gpus() {
+            for (process, role) in self.scheduler.roles(now, gpu) {
+                roles.entry(process).or_insert((gpu, role));
+            }
+        }
+        for (process, (_, role)) in &mut roles {
+            if *role == Role::Yields && !self.may_be_stopped(*process) {
+                *role = Role::Plain;
+            }
+        }
+        roles
+    }
+
+    /// A shell would take the stop for its user's Ctrl-Z; without a guard nobody is stopped, nor is whom a person let go.
+    fn may_be_stopped(&mut self, process: Process) -> bool {
+        let shells = &mut self.probed.under_a_shell;
+        let under_a_shell = *shells.entry(process).or_insert_with(|| is_under_a_shell(process));
+        self.actuator.guarded && !self.actuator.leaves_alone(process) && !under_a_shell
+    }
+
     /// When what a process does first is due, where anybody may be stopped before it. Nobody is overtaken for ever.
-    fn first_due(&self, process: Process, gpu: Option<GpuId>, now: Instant) -> Option<Instant> {
+    fn first_due(&mut self, process: Process, gpu: Option<GpuId>, now: Instant) -> Option<Instant> {
         let may_be = |known: &GpuId| gpu.is_none_or(|gpu| gpu == *known);
-        // A shell would take the stop for its user's Ctrl-Z; and without a guard nobody is stopped.
-        if !self.actuator.guarded || is_under_a_shell(process) {
+        if !self.may_be_stopped(process) {
             return None;
         }
         if !self.gpus.keys().copied().filter(may_be).all(|gpu| self.scheduler.policy(gpu).acts()) {

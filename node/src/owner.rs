@@ -125,8 +125,8 @@ impl Owner {
 
     /// Whether anybody stands because of us, or may: then the guard's patience counts.
     fn stops_somebody(&self) -> bool {
-        let before_contexts = self.probed.launches.as_ref().is_some_and(Launches::keeps_somebody_waiting);
-        before_contexts || self.actuator.holds_anything()
+        let by_the_kernel = self.probed.launches.as_ref().is_some_and(Launches::may_stop_somebody);
+        by_the_kernel || self.actuator.holds_anything()
     }
 
     /// Tells the guard that we live.
@@ -210,6 +210,7 @@ impl Owner {
             Told::Moved(moved) => self.on_moved(at, moved),
             Told::Guard(watches) => {
                 self.actuator.guarded = watches;
+                self.probed.stale = true;
                 if let Some(launches) = self.probed.launches.as_ref().filter(|_| !watches) {
                     launches.let_all_in();
                 }
@@ -221,8 +222,9 @@ impl Owner {
             }
             Told::LetGo => {
                 eprintln!("warning: the agent was silent too long, and its guard let everything go");
+                let now = clock::now();
                 let happened = self.actuator.let_go(|_, _| true);
-                self.note(clock::now(), happened);
+                self.note(now, happened);
                 self.actuator.look_after_the_away();
             }
             Told::Health(id, healthy) => {

@@ -3,7 +3,7 @@
 use crate::daemon::{output, shared, stdout};
 use crate::errors::alone;
 use crate::scene::{Scene, eventually, seconds};
-use crate::stand::{Box, one_runs_and_one_stands, remove};
+use crate::stand::{Box, now, one_runs_and_one_stands, remove};
 use serde_json::Value;
 
 /// The pids of a container's tasks that began after a moment.
@@ -13,10 +13,6 @@ fn pids_since(scene: &Scene, name: &str, since: f64) -> Vec<Value> {
         scene.tasks(name).into_iter().filter(new).map(|task| task["pid"].clone()).collect();
     pids.dedup();
     pids
-}
-
-fn now() -> f64 {
-    jiff::Timestamp::now().as_microsecond() as f64 / 1e6
 }
 
 #[test]

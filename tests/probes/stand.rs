@@ -27,6 +27,11 @@ impl Box {
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
+    pub(crate) fn stands_after(&self, a_while: std::time::Duration) -> bool {
+        std::thread::sleep(a_while);
+        self.stands()
+    }
+
     pub(crate) fn is_frozen(&self) -> bool {
         self.freezer.is_frozen().unwrap_or(false)
     }
@@ -60,4 +65,8 @@ pub(crate) fn remove(scene: &Scene, boxes: &[&Box]) {
 pub(crate) fn events(scene: &Scene) -> Vec<Value> {
     let told = stdout(&output(&mut scene.leeway(["events", "--json", "--no-follow"])));
     told.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+}
+
+pub(crate) fn now() -> f64 {
+    jiff::Timestamp::now().as_microsecond() as f64 / 1e6
 }

@@ -127,6 +127,12 @@ impl Actuator {
         self.places.get(&container).is_some_and(Place::holds_anything) || self.has_swapped(container)
     }
 
+    /// Whether a process is of a container that a person let go.
+    pub(crate) fn leaves_alone(&self, process: Process) -> bool {
+        let place = self.homes.get(&process).and_then(|container| self.places.get(container));
+        place.is_some_and(|place| place.hands_off)
+    }
+
     /// Whether we froze a container.
     pub(crate) fn has_frozen(&self, container: ContainerId) -> bool {
         self.places.get(&container).is_some_and(|place| place.frozen && !place.theirs)

@@ -22,8 +22,9 @@ impl Owner {
             std::process::abort();
         }
         self.run_policy("none", gpu);
+        let now = clock::now();
         let happened = self.actuator.let_go(|_, on| gpu.is_none_or(|gpu| gpu == on));
-        self.note(clock::now(), happened);
+        self.note(now, happened);
     }
 
     /// Runs another policy on every GPU. Where nothing can be held that is `none`.
@@ -48,6 +49,7 @@ impl Owner {
                 name.clone_into(&mut self.policy);
             }
         }
+        self.probed.stale = true;
         if let Some(journal) = &mut self.journal {
             journal.policy(now, gpu, name);
         }

@@ -26,6 +26,8 @@ impl Owner {
                     // What it took changes how urgent its next is.
                     self.probed.stale = true;
                 }
+                // It is urgent no more.
+                Event::Missed { .. } => self.probed.stale = true,
                 _ => {}
             }
             if let Some((at_us, line)) = views::event(self, event) {

@@ -5,11 +5,12 @@
 //! dropped on the way is found in the kernel's own list of those it stopped, which is looked through several times a second.
 
 mod contexts;
+mod roles;
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, GpuOrders, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span,
-    TELL_COPIES, URGENT, YIELDS, kind,
+    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES,
+    YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -27,6 +28,8 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
+/// However wrong an estimate is, nobody stands longer than that for what is in flight.
+const BOUND_MAX_NS: u64 = 10_000_000_000;
 /// The highest number of a GPU that the kernel's tables have room for.
 const GPUS_MAX: u16 = 64;
 
@@ -258,32 +261,6 @@ impl Gates {
         self.contexts.is_through(process.pid);
     }
 
-    /// What a process is to others on its GPU, and whether time in flight is bounded there.
-    pub(super) fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) {
-        let index = u32::from(gpu.0 % GPUS_MAX);
-        let taken = self.urgent_bits(index, process.pid);
-        let state = self.tables.gpu_states.get(&index, 0).map_or(0, |state| state.urgent);
-        let Some(known) = self.known(process) else { return };
-        if known.role == role && known.orders.gpu == index {
-            return;
-        }
-        known.role = role;
-        known.orders.gpu = index;
-        known.orders.flags &= !(URGENT | YIELDS | BOUNDED);
-        match role {
-            Role::Plain => known.orders.urgent_bit = 0,
-            Role::Yields => known.orders.flags |= YIELDS | BOUNDED,
-            Role::Urgent => {
-                // A bit that its last owner died with would make this one urgent for ever.
-                let free = (0..u64::BITS).map(|bit| 1_u64 << bit).find(|bit| (taken | state) & bit == 0);
-                known.orders.urgent_bit = free.unwrap_or(0);
-                known.orders.flags |= if free.is_some() { URGENT } else { 0 };
-            }
-        }
-        let _ = self.write(process.pid);
-        self.write_gpu(index);
-    }
-
     /// Renews the lease, or lets it run out.
     pub(super) fn renew(&mut self, until_ns: u64) {
         let _ = self.tables.control.set(0, Control { lease: until_ns, early: EARLY_NS }, 0);
@@ -322,7 +299,8 @@ impl Gates {
                 return None;
             }
             kind::STAND_BOUND => {
-                known.stands = Some(Stand::Bound(event.value, false));
+                let until = event.value.min(event.at + BOUND_MAX_NS);
+                known.stands = Some(Stand::Bound(until, false));
                 return None;
             }
             kind::LEAK => Work::Leaked,
@@ -448,50 +426,8 @@ impl Gates {
         }
     }
 
-    /// After an urgent process drained, those that yield do so again at its next launch.
-    fn yield_again(&mut self, gpu: u32) {
-        let lacks = |known: &&mut Tracked| {
-            known.orders.gpu == gpu && known.role == Role::Yields && known.orders.flags & YIELDS == 0
-        };
-        let lacking: Vec<u32> = self
-            .tracked
-            .values_mut()
-            .filter(lacks)
-            .map(|known| {
-                known.orders.flags |= YIELDS;
-                known.process.pid
-            })
-            .collect();
-        lacking.into_iter().for_each(|pid| drop(self.write(pid)));
-    }
-
-    /// Since when urgent work is on the GPU of a process.
-    fn urgent_on(&self, process: Process) -> Option<u64> {
-        let gpu = self.tracked.get(&process.pid)?.orders.gpu;
-        let mask = self.urgent_bits(gpu, 0);
-        let state = self.tables.gpu_states.get(&gpu, 0).ok()?;
-        (state.urgent & mask != 0).then_some(state.urgent_since)
-    }
-
-    /// The bits of the urgent processes on one GPU, but for one.
-    fn urgent_bits(&self, gpu: u32, but: u32) -> u64 {
-        let urgent = |known: &&Tracked| {
-            known.role == Role::Urgent && known.orders.gpu == gpu && known.process.pid != but
-        };
-        self.tracked.values().filter(urgent).fold(0, |bits, known| bits | known.orders.urgent_bit)
-    }
-
     fn write(&mut self, pid: u32) -> io::Result<()> {
         let Some(known) = self.tracked.get(&pid) else { return Ok(()) };
         self.tables.orders.set(known.slot, known.orders, 0).map_err(io::Error::other)
-    }
-
-    /// Time in flight is bounded while somebody with a deadline is there.
-    fn write_gpu(&mut self, gpu: u32) {
-        let urgent_mask = self.urgent_bits(gpu, 0);
-        let somebody =
-            self.tracked.values().any(|known| known.role == Role::Urgent && known.orders.gpu == gpu);
-        let bound = if somebody { self.bound_ns } else { 0 };
-        let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound }, 0);
     }
 }

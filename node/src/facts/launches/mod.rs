@@ -209,9 +209,10 @@ impl Launches {
         self.shared.gates().let_go(process);
     }
 
-    /// Whether somebody stands before its first context, or will.
-    pub fn keeps_somebody_waiting(&self) -> bool {
-        self.shared.gates().keeps_somebody_waiting()
+    /// Whether the kernel stops somebody by itself: before its first context, or where urgent work comes to its GPU.
+    pub fn may_stop_somebody(&self) -> bool {
+        let gates = self.shared.gates();
+        gates.keeps_somebody_waiting() || gates.somebody_yields()
     }
 
     /// Lets everybody make its first context at once.

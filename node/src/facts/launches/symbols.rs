@@ -154,7 +154,7 @@ impl Symbols {
 
     /// Where to probe on the way out.
     pub(super) fn returns(&self, set: Set) -> Points {
-        let returns = [op::CONTEXT, op::COPY_AND_WAIT, op::WAIT, op::ALLOCATE];
+        let returns = [op::CONTEXT, op::COPY_AND_WAIT, op::WAIT, op::CAPTURE, op::ALLOCATE];
         self.points(|operation| set.has(operation) && returns.contains(&operation))
     }
 

@@ -1,0 +1,96 @@
+//! Who is urgent and who yields: what the kernel needs to know to stop somebody at an urgent launch, without asking.
+
+use super::{GPUS_MAX, Gates, Tracked};
+use crate::facts::launches::layout::{BOUNDED, GpuOrders, URGENT, YIELDS};
+use sched::scheduler::Role;
+use sched::{GpuId, Process};
+
+impl Gates {
+    /// What a process is to others on its GPU, and whether time in flight is bounded there.
+    pub(in crate::facts::launches) fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) {
+        let index = u32::from(gpu.0 % GPUS_MAX);
+        let free = self.free_bit(index, process);
+        let Some(known) = self.known(process) else { return };
+        let before = known.orders.gpu;
+        if known.role == role && before == index {
+            return;
+        }
+        known.role = role;
+        known.orders.gpu = index;
+        known.orders.flags &= !(URGENT | YIELDS | BOUNDED);
+        match role {
+            Role::Plain => {}
+            Role::Yields => known.orders.flags |= YIELDS | BOUNDED,
+            Role::Urgent => {
+                known.orders.urgent_bit = free.unwrap_or(0);
+                known.orders.flags |= if free.is_some() { URGENT } else { 0 };
+            }
+        }
+        let _ = self.write(process.pid);
+        self.write_gpu(index);
+        if before != index {
+            self.write_gpu(before);
+        }
+    }
+
+    /// A bit for an urgent process: its own, or one that nobody has. Not one that its last owner died with, as long as there are others:
+    /// until this process drains, it would look urgent.
+    fn free_bit(&self, gpu: u32, process: Process) -> Option<u64> {
+        let here = |known: &&Tracked| known.orders.gpu == gpu;
+        let of = |own: bool| {
+            let known = self.tracked.values().filter(here).filter(|known| (known.process == process) == own);
+            known.fold(0, |bits, known| bits | known.orders.urgent_bit)
+        };
+        let (own, taken) = (of(true), of(false));
+        let left_behind = self.tables.gpu_states.get(&gpu, 0).map_or(0, |state| state.urgent);
+        let bits = || (0..u64::BITS).map(|bit| 1_u64 << bit);
+        let free = || bits().find(|bit| (taken | left_behind) & bit == 0);
+        Some(own).filter(|own| *own != 0).or_else(free).or_else(|| bits().find(|bit| taken & bit == 0))
+    }
+
+    /// Whether the kernel stops somebody by itself when urgent work comes.
+    pub(in crate::facts::launches) fn somebody_yields(&self) -> bool {
+        let is = |role: Role| self.tracked.values().any(|known| known.covered && known.role == role);
+        is(Role::Yields) && is(Role::Urgent)
+    }
+
+    /// After an urgent process drained, those that yield do so again at its next launch.
+    pub(super) fn yield_again(&mut self, gpu: u32) {
+        let lacks = |known: &&mut Tracked| {
+            known.orders.gpu == gpu && known.role == Role::Yields && known.orders.flags & YIELDS == 0
+        };
+        let lacking: Vec<u32> = self
+            .tracked
+            .values_mut()
+            .filter(lacks)
+            .map(|known| {
+                known.orders.flags |= YIELDS;
+                known.process.pid
+            })
+            .collect();
+        lacking.into_iter().for_each(|pid| drop(self.write(pid)));
+    }
+
+    /// Since when urgent work is on the GPU of a process.
+    pub(super) fn urgent_on(&self, process: Process) -> Option<u64> {
+        let gpu = self.tracked.get(&process.pid)?.orders.gpu;
+        let mask = self.urgent_bits(gpu);
+        let state = self.tables.gpu_states.get(&gpu, 0).ok()?;
+        (state.urgent & mask != 0).then_some(state.urgent_since)
+    }
+
+    /// The bits of the urgent processes on one GPU.
+    fn urgent_bits(&self, gpu: u32) -> u64 {
+        let urgent = |known: &&Tracked| known.role == Role::Urgent && known.orders.gpu == gpu;
+        self.tracked.values().filter(urgent).fold(0, |bits, known| bits | known.orders.urgent_bit)
+    }
+
+    /// Time in flight is bounded while somebody with a deadline is there.
+    pub(super) fn write_gpu(&mut self, gpu: u32) {
+        let urgent_mask = self.urgent_bits(gpu);
+        let somebody =
+            self.tracked.values().any(|known| known.role == Role::Urgent && known.orders.gpu == gpu);
+        let bound = if somebody { self.bound_ns } else { 0 };
+        let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound }, 0);
+    }
+}
