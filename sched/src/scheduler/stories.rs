@@ -269,18 +269,9 @@ fn patience_grants_a_while_to_one_task_at_a_time() {
 
 #[test]
 fn one_that_may_not_be_held_long_does_not_use_up_the_patience_of_others() {
-    let mut desk = Desk::new("earliest-deadline");
+    let mut desk = patient();
     let brief = Terms { hold_max: Some(ms(2_000)), ..terms(Mode::Process, 0) };
-    for (number, terms) in [(1, terms(Mode::Process, 60_000)), (2, terms(Mode::Process, 0)), (3, brief)] {
-        desk.hears(0, on_terms(number, terms));
-        desk.hears(0, arrives(number, number));
-        desk.hears(0, submits(number));
-    }
-    desk.decides(0);
-    desk.hears(0, answers(1, Outcome::Held));
-    desk.hears(0, answers(2, Outcome::Held));
-    desk.hears(0, stands(2));
-    desk.hears(0, stands(3));
+    desk.hears(0, on_terms(3, brief));
     assert_eq!(desk.decides(2_000), "#3 release 3: it was held for 2s, its longest hold");
     desk.hears(2_001, answers(3, Outcome::Released));
     assert_eq!(
