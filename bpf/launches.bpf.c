@@ -50,6 +50,8 @@ struct mark {
 	__u64 bits;
 	__u32 sequence;
 	__u32 slot; /* in another, sequences began anew */
+	__u32 captured; /* the stream was recording: so does whoever waits for the event */
+	__u32 pad;
 };
 
 TABLE(SLOTS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u32);
@@ -254,6 +256,8 @@ static __always_inline void submit(struct span *span, __u64 bit)
 {
 	span->sequence++;
 	span->last[number_of(bit)] = span->sequence;
+	/* Whoever waits for the stream so far does not wait for this. */
+	span->joins[number_of(bit)] = 0;
 	__sync_fetch_and_or(&span->pending, bit);
 }
 
@@ -310,20 +314,32 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	submit(span, bit);
 }
 
+/* One or zero, without a branch: the verifier would follow both sides of it 64 times. */
+static __always_inline __u64 is_before(__u32 sequence, __u32 other)
+{
+	return ((other - sequence) >> 31) ^ 1;
+}
+
+static __always_inline __u64 has_any(__u64 bits)
+{
+	return (bits | -bits) >> 63;
+}
+
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)
 {
 	__u32 index = orders->gpu, number;
-	__u64 bits = call->bits & span->pending, done = 0;
+	__u64 done = 0;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
-	if (!gpu || !gpu_orders || !bits)
+	if (!gpu || !gpu_orders || !span->pending)
 		return;
-	/* What was submitted after the wait began is not waited for. Without a branch: the verifier would follow both sides 64 times. */
+	/* What was submitted after the wait began is not waited for. A stream that waits for another is done after it. */
 	for (number = 0; number < STREAM_BITS; number++) {
-		__u64 later = (__u32)(call->sequence - span->last[number]) >> 31;
-		done |= (later ^ 1) << number;
+		__u64 waited = is_before(span->last[number], call->sequence) & (call->bits >> number);
+		__u64 through = is_before(span->joined[number], call->sequence) & has_any(span->joins[number] & call->bits);
+		done |= ((waited | through) & 1) << number;
 	}
-	done &= bits;
+	done &= span->pending;
 	if (!done || (__sync_fetch_and_and(&span->pending, ~done) & ~done))
 		return;
 	settle(span, gpu, orders, pid, now);
@@ -338,25 +354,69 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	span->launches = 0;
 }
 
+/* The point in a stream that an event stands for. */
+static __always_inline struct mark *mark_of(struct span *span, __u64 value, __u32 pid)
+{
+	struct handle event = {.value = value, .pid = pid};
+	struct mark *mark = bpf_map_lookup_elem(&MARKS, &event);
+	return mark && mark->slot == span->slot ? mark : 0;
+}
+
+/* The legacy default stream waits for all others. */
+static __always_inline __u64 waited_for_with(__u64 bits)
+{
+	return bits & 1 ? ~0ULL : bits;
+}
+
 /* What a wait waits for, as it begins. */
 static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie, __u64 bit, __u32 pid, __u64 id)
 {
 	__u32 place = (cookie >> 8) & 0xff;
 	struct call call = {.operation = OP_WAIT, .sequence = span->sequence, .bits = bit};
 	if (place == AT_EVENT) {
-		struct handle event = {.value = first, .pid = pid};
-		struct mark *mark = bpf_map_lookup_elem(&MARKS, &event);
-		if (mark && mark->slot != span->slot)
-			mark = 0;
+		struct mark *mark = mark_of(span, first, pid);
 		call.bits = mark ? mark->bits : 0;
 		call.sequence = mark ? mark->sequence : 0;
 	} else if (place == AT_EVERYTHING) {
 		call.bits = ~0ULL;
 	}
-	/* The legacy default stream waits for all others. */
-	if (call.bits & 1)
-		call.bits = ~0ULL;
+	call.bits = waited_for_with(call.bits);
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
+}
+
+/* A stream goes on once an event has come: what the event stands for, and what that waited for, is done when this stream is. */
+static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, __u32 pid)
+{
+	struct mark *mark = mark_of(span, event, pid);
+	__u32 number, sequence;
+	__u64 bits;
+	if (!mark)
+		return;
+	if (mark->captured && (span->capturing & mark->bits)) {
+		span->forked |= bit & ~span->capturing;
+		__sync_fetch_and_or(&span->capturing, bit);
+		return;
+	}
+	bits = waited_for_with(mark->bits);
+	sequence = ++span->sequence;
+	for (number = 0; number < STREAM_BITS; number++) {
+		__u64 itself = is_before(span->last[number], mark->sequence) & (bits >> number);
+		__u64 through = is_before(span->joined[number], mark->sequence) & has_any(span->joins[number] & bits);
+		__u64 covered = -((itself | through) & 1);
+		span->joins[number] |= bit & covered;
+		span->joined[number] = (span->joined[number] & ~covered) | (sequence & covered);
+	}
+}
+
+/* A recording is over, and with it that of the streams that waited for it: they must have come back. */
+static __always_inline void on_captured(struct span *span, __u64 bit)
+{
+	__u64 others = span->capturing & ~span->forked & ~bit;
+	if (!others) {
+		bit |= span->forked;
+		span->forked = 0;
+	}
+	__sync_fetch_and_and(&span->capturing, ~bit);
 }
 
 static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u32 pid,
@@ -430,6 +490,7 @@ int on_entry(struct pt_regs *regs)
 	if (operation == OP_RECORD) {
 		struct handle event = {.value = first, .pid = pid};
 		struct mark mark = {.bits = bit, .sequence = span->sequence, .slot = slot};
+		mark.captured = !!(span->capturing & bit);
 		bpf_map_update_elem(&MARKS, &event, &mark, BPF_ANY);
 	}
 	if (operation == OP_CAPTURE) {
@@ -438,7 +499,9 @@ int on_entry(struct pt_regs *regs)
 		bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
 	}
 	if (operation == OP_CAPTURED)
-		__sync_fetch_and_and(&span->capturing, ~bit);
+		on_captured(span, bit);
+	if (operation == OP_JOIN)
+		on_join(span, argument(regs, 2), bit, pid);
 	return 0;
 }
 

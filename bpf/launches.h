@@ -16,6 +16,7 @@ enum operation {
 	OP_CAPTURED = 9,      /* entry: no more */
 	OP_ALLOCATE = 10,     /* entry and return */
 	OP_FREE = 11,         /* entry */
+	OP_JOIN = 12,         /* entry: a stream waits for an event, the second argument, before it goes on */
 };
 
 /* Where an operation's stream is, or an allocation's size. The second byte of the cookie. */
@@ -72,6 +73,7 @@ struct control {
 struct span {
 	__u64 pending;   /* one bit for each stream that has work */
 	__u64 capturing; /* one bit for each stream whose launches are recorded, not run */
+	__u64 forked;    /* those of them that record because they wait for one that does */
 	__u64 first;     /* when the first work since idle was submitted */
 	__u64 lost;      /* nanoseconds since then in which the GPU did not work for it */
 	__u64 done;      /* when its latest launch should be done, if others have launched since */
@@ -91,6 +93,8 @@ struct span {
 	__u32 run;       /* launches since the GPU last had none of its */
 	__u32 slot;      /* its own */
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
+	__u32 joined[STREAM_BITS]; /* when others last came to wait for all of it, as a submission */
+	__u64 joins[STREAM_BITS];  /* those others: whoever waits for one of them waits for this stream, too */
 };
 
 /* What one GPU does, as far as it can be told. Written by the kernel only. */

@@ -6,7 +6,7 @@
 use crate::action::Reason;
 use crate::fact::GpuId;
 use crate::scheduler::Scheduler;
-use crate::task::{Demand, Gate, Grip, Task};
+use crate::task::{Gate, Grip, Task};
 use crate::time::{Instant, Span};
 use alloc::format;
 use alloc::string::String;
@@ -90,8 +90,7 @@ fn gpu_is_used(scheduler: &Scheduler, gpu: GpuId, now: Instant) -> Option<String
 
 /// The next one lets finish what is in flight, and who launched that waits at its own gate for the next one.
 fn lets_finish<'a>(mut contenders: impl Iterator<Item = &'a &'a Task> + Clone) -> bool {
-    let in_flight = |task: &&Task| task.demand == Demand::Busy && task.stopped_since.is_none();
-    contenders.clone().any(in_flight)
+    contenders.clone().any(|task| task.is_in_flight())
         && contenders.any(|task| matches!(task.reason, Some(Reason::StillRuns(_))))
 }
 

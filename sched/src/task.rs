@@ -281,6 +281,11 @@ impl Task {
         !self.is_away() || self.demand_at > self.swap_at || !quiet
     }
 
+    /// Whether it has work on the GPU, and will be seen to have none. Who was frozen meanwhile has nothing there soon, and cannot tell.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.demand == Demand::Busy && self.stopped_since.is_none()
+    }
+
     /// What was asked of the actuator about it and not answered yet.
     pub(crate) fn asks(&self) -> impl Iterator<Item = Ask> {
         let of_grip = match self.grip {

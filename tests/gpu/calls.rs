@@ -33,9 +33,11 @@ fn events_time_what_is_between_them() {
 #[test]
 fn a_recorded_graph_runs_when_it_is_launched() {
     let (driver, _machine) = start();
-    let stream = driver.stream(NON_BLOCKING);
-    let instance = driver.graph(stream);
-    assert_eq!(call!(driver, "cuStreamQuery"(stream => u64)), 0, "nothing ran while it was recorded");
+    let [stream, beside] = [(); 2].map(|()| driver.stream(NON_BLOCKING));
+    let instance = driver.graph(stream, beside);
+    for stream in [stream, beside] {
+        assert_eq!(call!(driver, "cuStreamQuery"(stream => u64)), 0, "nothing ran while it was recorded");
+    }
     in_one_of(58.0..66.0, || {
         let before = driver.event(stream);
         assert_eq!(call!(driver, "cuGraphLaunch"(instance => u64, stream => u64)), 0);

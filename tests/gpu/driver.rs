@@ -73,6 +73,11 @@ impl Driver {
         event
     }
 
+    /// The stream does nothing more before the event has come.
+    pub(crate) fn goes_on_after(&self, stream: u64, event: u64) {
+        assert_eq!(call!(self, "cuStreamWaitEvent"(stream => u64, event => u64, 0 => u32)), 0);
+    }
+
     pub(crate) fn milliseconds(&self, from: u64, to: u64) -> f64 {
         let mut milliseconds = 0.0;
         assert_eq!(call!(self, "cuEventSynchronize"(to => u64)), 0);
@@ -100,10 +105,14 @@ impl Driver {
     }
 
     /// Records three launches into a stream, as a graph that can be launched.
-    pub(crate) fn graph(&self, stream: u64) -> u64 {
+    pub(crate) fn graph(&self, stream: u64, beside: u64) -> u64 {
         let (mut graph, mut instance) = (0_u64, 0_u64);
         assert_eq!(call!(self, "cuStreamBeginCapture_v2"(stream => u64, 0 => u32)), 0);
-        (0..3).for_each(|_| self.launch(stream));
+        self.launch(stream);
+        self.goes_on_after(beside, self.event(stream));
+        self.launch(beside);
+        self.goes_on_after(stream, self.event(beside));
+        self.launch(stream);
         assert_eq!(call!(self, "cuStreamEndCapture"(stream => u64, &raw mut graph => *mut u64)), 0);
         assert_eq!(
             call!(self, "cuGraphInstantiateWithFlags"(&raw mut instance => *mut u64, graph => u64, 0 => u64)),

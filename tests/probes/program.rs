@@ -38,10 +38,10 @@ fn uses_streams_events_graphs_and_threads() {
     }
     let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
     let wait = |stream: u64| assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
-    let (one, two) = (driver.stream(NON_BLOCKING), driver.stream(NON_BLOCKING));
+    let [one, two, three] = [(); 3].map(|()| driver.stream(NON_BLOCKING));
     std::thread::sleep(FIRST_AFTER);
     // Nothing runs while a graph is recorded: no request.
-    let graph = driver.graph(one);
+    let graph = driver.graph(one, two);
     request("a graph, twice", || {
         assert_eq!(call!(driver, "cuGraphLaunch"(graph => u64, one => u64)), 0);
         assert_eq!(call!(driver, "cuGraphLaunch"(graph => u64, one => u64)), 0);
@@ -57,6 +57,35 @@ fn uses_streams_events_graphs_and_threads() {
         driver.launch(one);
         let event = driver.event(one);
         assert_eq!(call!(driver, "cuEventSynchronize"(event => u64)), 0);
+    });
+    request("a stream for which another waits", || {
+        (0..2).for_each(|_| driver.launch(two));
+        driver.goes_on_after(one, driver.event(two));
+        driver.launch(one);
+        wait(one);
+    });
+    request("streams that wait for each other, in a row and back", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        driver.launch(two);
+        driver.goes_on_after(three, driver.event(two));
+        driver.launch(three);
+        driver.goes_on_after(one, driver.event(three));
+        wait(one);
+    });
+    request("an event of a stream that waits for another", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        driver.launch(two);
+        let event = driver.event(two);
+        assert_eq!(call!(driver, "cuEventSynchronize"(event => u64)), 0);
+    });
+    request("a stream that goes on after another waited for it", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        (0..3).for_each(|_| driver.launch(one));
+        wait(two);
+        wait(one);
     });
     request("asked again and again", || {
         driver.launch(one);

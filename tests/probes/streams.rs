@@ -34,7 +34,7 @@ fn requests_with_graphs_streams_and_threads_are_one_task_each() {
     output(&mut scene.daemon.docker(["wait", &name]));
     let printed = stdout(&output(&mut scene.daemon.docker(["logs", &name])));
     let requests: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    assert_eq!(requests.len(), 7, "{printed}");
+    assert_eq!(requests.len(), 11, "{printed}");
     let mut tasks = eventually("a task for each request", || {
         let tasks = scene.tasks(&name);
         (tasks.len() == requests.len() && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)

@@ -1,6 +1,7 @@
 //! Events: the device notes when each happens.
 
 use crate::driver::{self, ask, handle, send};
+use crate::graph;
 use crate::pointers::{code, put};
 use crate::stream::{per_thread, resolve};
 use gpu::message::Request;
@@ -10,7 +11,9 @@ pub(crate) extern "C" fn create(event: *mut u64, _flags: u32) -> u32 {
 }
 
 pub(crate) extern "C" fn record(event: u64, stream: u64) -> u32 {
-    code(resolve(stream).and_then(|stream| send(Request::Record { stream, event })))
+    code(resolve(stream).and_then(|stream| {
+        if graph::capture_event(event, stream) { Ok(()) } else { send(Request::Record { stream, event }) }
+    }))
 }
 
 pub(crate) extern "C" fn record_per_thread(event: u64, stream: u64) -> u32 {

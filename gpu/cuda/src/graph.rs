@@ -13,8 +13,12 @@ type Kernels = Vec<u64>;
 
 #[derive(Default)]
 struct Graphs {
-    /// Streams that record now.
-    recording: HashMap<u64, Kernels>,
+    /// Streams that record now, and for which of them: a stream that waits for one that records, records with it.
+    recording: HashMap<u64, u64>,
+    /// What was recorded so far.
+    recorded: HashMap<u64, Kernels>,
+    /// Events that were put into a stream that records, and for which it does.
+    events: HashMap<u64, u64>,
     /// Graphs, and what was instantiated from them.
     known: HashMap<u64, Kernels>,
 }
@@ -29,7 +33,8 @@ pub(crate) extern "C" fn begin_capture(on: u64, _mode: u32) -> u32 {
         if graphs.recording.contains_key(&stream) {
             return Err(status::ILLEGAL_STATE);
         }
-        graphs.recording.insert(stream, Vec::new());
+        graphs.recording.insert(stream, stream);
+        graphs.recorded.insert(stream, Vec::new());
         RECORDING.store(graphs.recording.len(), Relaxed);
         Ok(())
     }))
@@ -38,7 +43,9 @@ pub(crate) extern "C" fn begin_capture(on: u64, _mode: u32) -> u32 {
 pub(crate) extern "C" fn end_capture(on: u64, graph: *mut u64) -> u32 {
     code(stream::resolve(on).and_then(|stream| {
         let mut graphs = graphs();
-        let recorded = graphs.recording.remove(&stream).ok_or(status::ILLEGAL_STATE)?;
+        let recorded = graphs.recorded.remove(&stream).ok_or(status::ILLEGAL_STATE)?;
+        graphs.recording.retain(|_, whose| *whose != stream);
+        graphs.events.retain(|_, whose| *whose != stream);
         RECORDING.store(graphs.recording.len(), Relaxed);
         let number = handle();
         graphs.known.insert(number, recorded);
@@ -88,8 +95,36 @@ pub(crate) fn capture(stream: u64, work_ns: u64) -> bool {
         return false;
     }
     let mut graphs = graphs();
-    let recorded = graphs.recording.get_mut(&stream);
-    recorded.map(|kernels| kernels.push(work_ns)).is_some()
+    let Some(whose) = graphs.recording.get(&stream).copied() else { return false };
+    graphs.recorded.entry(whose).or_default().push(work_ns);
+    true
+}
+
+/// Keeps an event if its stream records a graph, and says whether it does.
+pub(crate) fn capture_event(event: u64, stream: u64) -> bool {
+    if RECORDING.load(Relaxed) == 0 {
+        return false;
+    }
+    let mut graphs = graphs();
+    let whose = graphs.recording.get(&stream).copied();
+    match whose {
+        Some(whose) => graphs.events.insert(event, whose),
+        None => graphs.events.remove(&event),
+    };
+    whose.is_some()
+}
+
+/// A stream waits for an event. Whether that is part of a graph: of the order of its kernels only that in which they came is kept.
+pub(crate) fn joins(stream: u64, event: u64) -> bool {
+    if RECORDING.load(Relaxed) == 0 {
+        return false;
+    }
+    let mut graphs = graphs();
+    if let Some(whose) = graphs.events.get(&event).copied() {
+        graphs.recording.entry(stream).or_insert(whose);
+        RECORDING.store(graphs.recording.len(), Relaxed);
+    }
+    graphs.recording.contains_key(&stream)
 }
 
 fn start(instance: u64, on: u64) -> Outcome {

@@ -50,8 +50,7 @@ pub(crate) extern "C" fn query_per_thread(stream: u64) -> u32 {
 
 pub(crate) extern "C" fn wait_for_event(stream: u64, event: u64, _flags: u32) -> u32 {
     code(resolve(stream).and_then(|stream| {
-        // In a graph that is being recorded, the order of the stream itself is all that is kept.
-        if graph::is_recorded(stream) { Ok(()) } else { send(Request::Await { stream, event }) }
+        if graph::joins(stream, event) { Ok(()) } else { send(Request::Await { stream, event }) }
     }))
 }
 

@@ -33,7 +33,7 @@ pub(super) fn let_finish(
     };
     let mut taking_part = Vec::new();
     taking_part.extend(scene.candidates.iter().filter(worth).filter_map(|one| Some((one.due?, one))));
-    let in_flight = |(_, candidate): &&(Instant, &Candidate<'_>)| candidate.task.demand == Demand::Busy;
+    let in_flight = |(_, candidate): &&(Instant, &Candidate<'_>)| candidate.task.is_in_flight();
     let Some((_, ahead)) = taking_part.iter().find(in_flight) else { return };
     let sharers = 1 + taking_part.iter().filter(in_flight).count() as i64;
     for (due, candidate) in &taking_part {

@@ -480,6 +480,13 @@ fn the_next_has_the_gpu_once_what_is_in_flight_has_drained() {
 }
 
 #[test]
+fn nobody_waits_for_what_a_frozen_task_has_in_flight() {
+    let mut desk = came_late();
+    desk.hears(10, stopped(1));
+    assert!(desk.decides(10).contains("release 2: nobody is ahead of it"), "its drain would never be seen");
+}
+
+#[test]
 fn a_first_run_lets_others_finish_for_an_eighth_of_its_deadline() {
     let mut desk = came_late();
     assert_eq!(desk.decides(999), "");

@@ -158,7 +158,10 @@ impl Tracker {
             Grip::Holding(_, gate) | Grip::Held(gate) => gate,
             Grip::Free | Grip::Releasing(_) => Gate::Launches,
         };
-        self.come_to_a_stand(at, task.id, gate, events);
+        let id = task.id;
+        self.come_to_a_stand(at, id, gate, events);
+        // What it has in flight is done before it goes on.
+        self.becomes_idle(at, id);
     }
 
     /// Its container was thawed for another of its tasks. Who stands at its gate does so still.

@@ -14,6 +14,7 @@ pub(super) mod operation {
     pub(crate) const CAPTURED: u64 = 9;
     pub(crate) const ALLOCATE: u64 = 10;
     pub(crate) const FREE: u64 = 11;
+    pub(crate) const JOIN: u64 = 12;
 }
 
 /// Where an operation's stream (or size) is, in the second byte.
@@ -83,6 +84,7 @@ const STREAM_BITS: usize = 64;
 pub(super) struct Span {
     pub(super) pending: u64,
     capturing: u64,
+    forked: u64,
     first: u64,
     lost: u64,
     done: u64,
@@ -102,6 +104,8 @@ pub(super) struct Span {
     run: u32,
     slot: u32,
     last: [u32; STREAM_BITS],
+    joined: [u32; STREAM_BITS],
+    joins: [u64; STREAM_BITS],
 }
 
 impl Span {
@@ -110,6 +114,7 @@ impl Span {
         Span {
             pending: 0,
             capturing: 0,
+            forked: 0,
             first: 0,
             lost: 0,
             done: 0,
@@ -129,6 +134,8 @@ impl Span {
             run: 0,
             slot,
             last: [0; STREAM_BITS],
+            joined: [0; STREAM_BITS],
+            joins: [0; STREAM_BITS],
         }
     }
 }
@@ -234,6 +241,6 @@ mod tests {
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
         assert_eq!(["SLOTS", "ORDERS", "SPANS"].map(entries), [SLOTS; 3]);
-        assert_eq!(size_of::<Span>(), 12 * 8 + 8 * 4 + 4 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 13 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
     }
 }

@@ -67,6 +67,7 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuEventQuery", op::WAIT, place::EVENT),
     ("cuEventRecord", op::RECORD, 2),
     ("cuEventRecordWithFlags", op::RECORD, 2),
+    ("cuStreamWaitEvent", op::JOIN, 1),
     ("cuStreamBeginCapture", op::CAPTURE, 1),
     ("cuStreamBeginCaptureToGraph", op::CAPTURE, 1),
     ("cuStreamEndCapture", op::CAPTURED, 1),

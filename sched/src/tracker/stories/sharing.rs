@@ -80,6 +80,19 @@ fn a_neighbour_that_stands_at_its_gate_stops_costing() {
 }
 
 #[test]
+fn a_neighbour_that_is_frozen_stops_costing() {
+    let mut watch = two();
+    watch.hears_all(0, [submits(1), submits(2)]);
+    watch.hears(90, stopped(2));
+    assert_eq!(served(&watch, 1, 100), ms(50));
+    assert_eq!(served(&watch, 2, 100), ms(40));
+    // Let go, it is seen to have drained, which it had long before.
+    watch.hears(110, resumed(2));
+    watch.hears(110, drains(2));
+    assert_eq!(served(&watch, 2, 120), ms(50));
+}
+
+#[test]
 fn submitting_twice_counts_once() {
     let mut watch = two();
     watch.hears_all(0, [submits(1), submits(1)]);
