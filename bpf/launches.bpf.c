@@ -4,8 +4,6 @@
  * changes reach the agent: idle to busy, busy to idle, stopped at the gate. A process whose gate is shut is sent SIGSTOP at its
  * launch; the signal is taken on the way back to the program, so the launch has not happened yet.
  *
- * Streams are told apart by a hash of 6 bits. Two streams on one bit look like one: their process seems drained when either is.
- *
  * Units: nanoseconds of the monotonic clock. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -45,15 +43,6 @@ struct call {
 	__u32 operation;
 };
 
-/* The point in a stream where an event was put. */
-struct mark {
-	__u64 bits;
-	__u32 sequence;
-	__u32 slot; /* in another, sequences began anew */
-	__u32 captured; /* the stream was recording: so does whoever waits for the event */
-	__u32 pad;
-};
-
 TABLE(SLOTS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u32);
 TABLE(ORDERS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct orders);
 TABLE(SPANS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct span);
@@ -64,7 +53,6 @@ TABLE(GPU_STATES, BPF_MAP_TYPE_ARRAY, GPUS_MAX, __u32, struct gpu_state);
 TABLE(CONTROL, BPF_MAP_TYPE_ARRAY, 1, __u32, struct control);
 TABLE(DROPPED, BPF_MAP_TYPE_ARRAY, 1, __u32, __u64);
 TABLE(CALLS, BPF_MAP_TYPE_LRU_HASH, CALLS_MAX, __u64, struct call);
-TABLE(MARKS, BPF_MAP_TYPE_LRU_HASH, CALLS_MAX, struct handle, struct mark);
 TABLE(BLOCKS, BPF_MAP_TYPE_LRU_HASH, BLOCKS_MAX, struct handle, __u64);
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -132,44 +120,7 @@ static __always_inline __u32 slot_of(__u64 cookie, __u32 pid)
 	return found ? *found : NO_SLOT;
 }
 
-/* A stream's bit. All legacy default streams are one, bit 0: whoever waits for it waits for all others. */
-static __always_inline __u64 bit_of(__u64 stream, __u32 per_thread, __u32 thread)
-{
-	if (stream == 1 || (stream == 0 && !per_thread))
-		return 1;
-	if (stream == 2 || stream == 0)
-		stream = thread;
-	__u64 hash = (stream * 0x9e3779b97f4a7c15ULL) >> 58;
-	return 1ULL << (hash ? hash : 1);
-}
-
-static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie, __u32 thread)
-{
-	__u32 place = (cookie >> 8) & 0xff, per_thread = (cookie >> 16) & PER_THREAD;
-	__u64 stream = 0, stack = regs->rsp, first = regs->rdi;
-	READ_NOW(stack);
-	READ_NOW(first);
-	if (place == AT_ARGUMENT_9 || place == AT_CONFIGURATION) {
-		__u64 from = place == AT_ARGUMENT_9 ? stack + 24 : first + 32;
-		bpf_probe_read_user(&stream, sizeof(stream), (void *)from);
-	} else {
-		stream = argument(regs, place);
-	}
-	return bit_of(stream, per_thread, thread);
-}
-
-static __always_inline __u32 number_of(__u64 bit)
-{
-	__u32 number = 0;
-	if (bit >> 32) { number += 32; bit >>= 32; }
-	if (bit >> 16) { number += 16; bit >>= 16; }
-	if (bit >> 8) { number += 8; bit >>= 8; }
-	if (bit >> 4) { number += 4; bit >>= 4; }
-	if (bit >> 2) { number += 2; bit >>= 2; }
-	if (bit >> 1) number += 1;
-	return number & (STREAM_BITS - 1);
-}
-
+#include "streams.h"
 #include "in_flight.h"
 
 /* A process that stands and calls the driver all the same was let go by somebody else. Its other threads may be on their way into a call
@@ -252,15 +203,6 @@ static __always_inline void begin(struct span *span, __u64 now)
 	span->run = 0;
 }
 
-static __always_inline void submit(struct span *span, __u64 bit)
-{
-	span->sequence++;
-	span->last[number_of(bit)] = span->sequence;
-	/* Whoever waits for the stream so far does not wait for this. */
-	span->joins[number_of(bit)] = 0;
-	__sync_fetch_and_or(&span->pending, bit);
-}
-
 static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
 {
 	__u32 index = orders->gpu, kind;
@@ -314,32 +256,15 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	submit(span, bit);
 }
 
-/* One or zero, without a branch: the verifier would follow both sides of it 64 times. */
-static __always_inline __u64 is_before(__u32 sequence, __u32 other)
-{
-	return ((other - sequence) >> 31) ^ 1;
-}
-
-static __always_inline __u64 has_any(__u64 bits)
-{
-	return (bits | -bits) >> 63;
-}
-
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)
 {
-	__u32 index = orders->gpu, number;
-	__u64 done = 0;
+	__u32 index = orders->gpu;
+	__u64 done;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
 	if (!gpu || !gpu_orders || !span->pending)
 		return;
-	/* What was submitted after the wait began is not waited for. A stream that waits for another is done after it. */
-	for (number = 0; number < STREAM_BITS; number++) {
-		__u64 waited = is_before(span->last[number], call->sequence) & (call->bits >> number);
-		__u64 through = is_before(span->joined[number], call->sequence) & has_any(span->joins[number] & call->bits);
-		done |= ((waited | through) & 1) << number;
-	}
-	done &= span->pending;
+	done = waited_for(span, call->bits, call->sequence) & span->pending;
 	if (!done || (__sync_fetch_and_and(&span->pending, ~done) & ~done))
 		return;
 	settle(span, gpu, orders, pid, now);
@@ -352,20 +277,6 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	if (span->launches || (orders->flags & TELL_COPIES))
 		tell(now, pid, SAW_DRAIN, 0);
 	span->launches = 0;
-}
-
-/* The point in a stream that an event stands for. */
-static __always_inline struct mark *mark_of(struct span *span, __u64 value, __u32 pid)
-{
-	struct handle event = {.value = value, .pid = pid};
-	struct mark *mark = bpf_map_lookup_elem(&MARKS, &event);
-	return mark && mark->slot == span->slot ? mark : 0;
-}
-
-/* The legacy default stream waits for all others. */
-static __always_inline __u64 waited_for_with(__u64 bits)
-{
-	return bits & 1 ? ~0ULL : bits;
 }
 
 /* What a wait waits for, as it begins. */
@@ -382,41 +293,6 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 	}
 	call.bits = waited_for_with(call.bits);
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
-}
-
-/* A stream goes on once an event has come: what the event stands for, and what that waited for, is done when this stream is. */
-static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, __u32 pid)
-{
-	struct mark *mark = mark_of(span, event, pid);
-	__u32 number, sequence;
-	__u64 bits;
-	if (!mark)
-		return;
-	if (mark->captured && (span->capturing & mark->bits)) {
-		span->forked |= bit & ~span->capturing;
-		__sync_fetch_and_or(&span->capturing, bit);
-		return;
-	}
-	bits = waited_for_with(mark->bits);
-	sequence = ++span->sequence;
-	for (number = 0; number < STREAM_BITS; number++) {
-		__u64 itself = is_before(span->last[number], mark->sequence) & (bits >> number);
-		__u64 through = is_before(span->joined[number], mark->sequence) & has_any(span->joins[number] & bits);
-		__u64 covered = -((itself | through) & 1);
-		span->joins[number] |= bit & covered;
-		span->joined[number] = (span->joined[number] & ~covered) | (sequence & covered);
-	}
-}
-
-/* A recording is over, and with it that of the streams that waited for it: they must have come back. */
-static __always_inline void on_captured(struct span *span, __u64 bit)
-{
-	__u64 others = span->capturing & ~span->forked & ~bit;
-	if (!others) {
-		bit |= span->forked;
-		span->forked = 0;
-	}
-	__sync_fetch_and_and(&span->capturing, ~bit);
 }
 
 static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u32 pid,
@@ -487,12 +363,8 @@ int on_entry(struct pt_regs *regs)
 		on_copy(span, orders, bit, pid, now);
 	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT)
 		on_wait(span, first, cookie, bit, pid, id);
-	if (operation == OP_RECORD) {
-		struct handle event = {.value = first, .pid = pid};
-		struct mark mark = {.bits = bit, .sequence = span->sequence, .slot = slot};
-		mark.captured = !!(span->capturing & bit);
-		bpf_map_update_elem(&MARKS, &event, &mark, BPF_ANY);
-	}
+	if (operation == OP_RECORD)
+		on_record(span, first, bit, pid);
 	if (operation == OP_CAPTURE) {
 		/* It may fail: only from its return on are launches recorded. */
 		struct call call = {.operation = OP_CAPTURE, .bits = bit};

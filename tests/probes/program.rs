@@ -58,35 +58,7 @@ fn uses_streams_events_graphs_and_threads() {
         let event = driver.event(one);
         assert_eq!(call!(driver, "cuEventSynchronize"(event => u64)), 0);
     });
-    request("a stream for which another waits", || {
-        (0..2).for_each(|_| driver.launch(two));
-        driver.goes_on_after(one, driver.event(two));
-        driver.launch(one);
-        wait(one);
-    });
-    request("streams that wait for each other, in a row and back", || {
-        driver.launch(one);
-        driver.goes_on_after(two, driver.event(one));
-        driver.launch(two);
-        driver.goes_on_after(three, driver.event(two));
-        driver.launch(three);
-        driver.goes_on_after(one, driver.event(three));
-        wait(one);
-    });
-    request("an event of a stream that waits for another", || {
-        driver.launch(one);
-        driver.goes_on_after(two, driver.event(one));
-        driver.launch(two);
-        let event = driver.event(two);
-        assert_eq!(call!(driver, "cuEventSynchronize"(event => u64)), 0);
-    });
-    request("a stream that goes on after another waited for it", || {
-        driver.launch(one);
-        driver.goes_on_after(two, driver.event(one));
-        (0..3).for_each(|_| driver.launch(one));
-        wait(two);
-        wait(one);
-    });
+    streams_that_wait_for_each_other(&driver, [one, two, three]);
     request("asked again and again", || {
         driver.launch(one);
         while call!(driver, "cuStreamQuery"(one => u64)) == NOT_READY {
@@ -119,5 +91,38 @@ fn uses_streams_events_graphs_and_threads() {
                 wait(two);
             });
         });
+    });
+}
+
+fn streams_that_wait_for_each_other(driver: &Driver, [one, two, three]: [u64; 3]) {
+    let wait = |stream: u64| assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
+    request("a stream for which another waits", || {
+        (0..2).for_each(|_| driver.launch(two));
+        driver.goes_on_after(one, driver.event(two));
+        driver.launch(one);
+        wait(one);
+    });
+    request("streams that wait for each other, in a row and back", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        driver.launch(two);
+        driver.goes_on_after(three, driver.event(two));
+        driver.launch(three);
+        driver.goes_on_after(one, driver.event(three));
+        wait(one);
+    });
+    request("an event of a stream that waits for another", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        driver.launch(two);
+        let event = driver.event(two);
+        assert_eq!(call!(driver, "cuEventSynchronize"(event => u64)), 0);
+    });
+    request("a stream that goes on after another waited for it", || {
+        driver.launch(one);
+        driver.goes_on_after(two, driver.event(one));
+        (0..3).for_each(|_| driver.launch(one));
+        wait(two);
+        wait(one);
     });
 }

@@ -1,0 +1,146 @@
+/* Which streams of a process have work, and which of it a wait waits for.
+ *
+ * Streams are told apart by a hash of 6 bits. Two streams on one bit look like one: their process seems drained when either is. */
+#ifndef STREAMS_H
+#define STREAMS_H
+
+/* The point in a stream where an event was put. */
+struct mark {
+	__u64 bits;
+	__u32 sequence;
+	__u32 slot; /* in another, sequences began anew */
+	__u32 captured; /* the stream was recording: so does whoever waits for the event */
+	__u32 pad;
+};
+
+TABLE(MARKS, BPF_MAP_TYPE_LRU_HASH, CALLS_MAX, struct handle, struct mark);
+
+/* A stream's bit. All legacy default streams are one, bit 0: whoever waits for it waits for all others. */
+static __always_inline __u64 bit_of(__u64 stream, __u32 per_thread, __u32 thread)
+{
+	if (stream == 1 || (stream == 0 && !per_thread))
+		return 1;
+	if (stream == 2 || stream == 0)
+		stream = thread;
+	__u64 hash = (stream * 0x9e3779b97f4a7c15ULL) >> 58;
+	return 1ULL << (hash ? hash : 1);
+}
+
+static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie, __u32 thread)
+{
+	__u32 place = (cookie >> 8) & 0xff, per_thread = (cookie >> 16) & PER_THREAD;
+	__u64 stream = 0, stack = regs->rsp, first = regs->rdi;
+	READ_NOW(stack);
+	READ_NOW(first);
+	if (place == AT_ARGUMENT_9 || place == AT_CONFIGURATION) {
+		__u64 from = place == AT_ARGUMENT_9 ? stack + 24 : first + 32;
+		bpf_probe_read_user(&stream, sizeof(stream), (void *)from);
+	} else {
+		stream = argument(regs, place);
+	}
+	return bit_of(stream, per_thread, thread);
+}
+
+static __always_inline __u32 number_of(__u64 bit)
+{
+	__u32 number = 0;
+	if (bit >> 32) { number += 32; bit >>= 32; }
+	if (bit >> 16) { number += 16; bit >>= 16; }
+	if (bit >> 8) { number += 8; bit >>= 8; }
+	if (bit >> 4) { number += 4; bit >>= 4; }
+	if (bit >> 2) { number += 2; bit >>= 2; }
+	if (bit >> 1) number += 1;
+	return number & (STREAM_BITS - 1);
+}
+
+static __always_inline void submit(struct span *span, __u64 bit)
+{
+	span->sequence++;
+	span->last[number_of(bit)] = span->sequence;
+	/* Whoever waits for the stream so far does not wait for this. */
+	span->joins[number_of(bit)] = 0;
+	__sync_fetch_and_or(&span->pending, bit);
+}
+
+/* One or zero, without a branch: the verifier would follow both sides of it 64 times. */
+static __always_inline __u64 is_before(__u32 sequence, __u32 other)
+{
+	return ((other - sequence) >> 31) ^ 1;
+}
+
+static __always_inline __u64 has_any(__u64 bits)
+{
+	return (bits | -bits) >> 63;
+}
+
+/* The streams of which all is done once a wait for `bits` returns, for what was submitted until `sequence`. A stream that waits for another is
+ * done after it. */
+static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 sequence)
+{
+	__u64 done = 0;
+	__u32 number;
+	for (number = 0; number < STREAM_BITS; number++) {
+		__u64 itself = is_before(span->last[number], sequence) & (bits >> number);
+		__u64 through = is_before(span->joined[number], sequence) & has_any(span->joins[number] & bits);
+		done |= ((itself | through) & 1) << number;
+	}
+	return done;
+}
+
+/* The point in a stream that an event stands for. */
+static __always_inline struct mark *mark_of(struct span *span, __u64 value, __u32 pid)
+{
+	struct handle event = {.value = value, .pid = pid};
+	struct mark *mark = bpf_map_lookup_elem(&MARKS, &event);
+	return mark && mark->slot == span->slot ? mark : 0;
+}
+
+/* The legacy default stream waits for all others. */
+static __always_inline __u64 waited_for_with(__u64 bits)
+{
+	return bits & 1 ? ~0ULL : bits;
+}
+
+/* An event is put into a stream. */
+static __always_inline void on_record(struct span *span, __u64 value, __u64 bit, __u32 pid)
+{
+	struct handle event = {.value = value, .pid = pid};
+	struct mark mark = {.bits = bit, .sequence = span->sequence, .slot = span->slot};
+	mark.captured = !!(span->capturing & bit);
+	bpf_map_update_elem(&MARKS, &event, &mark, BPF_ANY);
+}
+
+/* A stream goes on once an event has come: what the event stands for, and what that waited for, is done when this stream is. */
+static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, __u32 pid)
+{
+	struct mark *mark = mark_of(span, event, pid);
+	__u32 number, sequence;
+	__u64 done;
+	if (!mark)
+		return;
+	if (mark->captured && (span->capturing & mark->bits)) {
+		span->forked |= bit & ~span->capturing;
+		__sync_fetch_and_or(&span->capturing, bit);
+		return;
+	}
+	sequence = ++span->sequence;
+	done = waited_for(span, waited_for_with(mark->bits), mark->sequence);
+	for (number = 0; number < STREAM_BITS; number++) {
+		__u64 covered = -((done >> number) & 1);
+		span->joins[number] |= bit & covered;
+		span->joined[number] = (span->joined[number] & ~covered) | (sequence & covered);
+	}
+}
+
+/* A recording is over, and with it that of the streams that waited for it: they must have come back. */
+static __always_inline void on_captured(struct span *span, __u64 bit)
+{
+	__u64 others = span->capturing & ~span->forked & ~bit;
+	if (!others) {
+		bit |= span->forked;
+		span->forked = 0;
+	}
+	__sync_fetch_and_and(&span->capturing, ~bit);
+}
+
+#endif
