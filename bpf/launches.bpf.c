@@ -39,6 +39,7 @@ struct call {
 	__u64 out;   /* where it writes what it allocates */
 	__u64 bytes;
 	__u64 bits;  /* the streams it waits for */
+	__u64 stream; /* the only one that it waits for, if it named one */
 	__u32 sequence; /* the latest submission it can have waited for */
 	__u32 operation;
 };
@@ -290,6 +291,8 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 		call.sequence = mark ? mark->sequence : 0;
 	} else if (place == AT_EVERYTHING) {
 		call.bits = ~0ULL;
+	} else if (place != AT_NOWHERE) {
+		call.stream = bit;
 	}
 	call.bits = waited_for_with(call.bits);
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
@@ -396,8 +399,12 @@ int on_return(struct pt_regs *regs)
 	span = bpf_map_lookup_elem(&SPANS, &slot);
 	if (orders && span && (__u32)regs->rax == CUDA_SUCCESS) {
 		if (call->operation == OP_WAIT) {
+			/* Nobody can wait for a stream that records: whatever we missed, it does not. */
+			if (span->capturing & call->stream)
+				does_not_record(span, call->stream);
 			drain(span, orders, call, pid, now);
 		} else if (call->operation == OP_CAPTURE) {
+			__sync_fetch_and_and(&span->forked, ~call->bits);
 			__sync_fetch_and_or(&span->capturing, call->bits);
 		} else if (call->operation == OP_ALLOCATE) {
 			struct handle block = {.pid = pid};

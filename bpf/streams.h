@@ -57,8 +57,6 @@ static __always_inline void submit(struct span *span, __u64 bit)
 {
 	span->sequence++;
 	span->last[number_of(bit)] = span->sequence;
-	/* Whoever waits for the stream so far does not wait for this. */
-	span->joins[number_of(bit)] = 0;
 	__sync_fetch_and_or(&span->pending, bit);
 }
 
@@ -70,7 +68,16 @@ static __always_inline __u64 is_before(__u32 sequence, __u32 other)
 
 static __always_inline __u64 has_any(__u64 bits)
 {
-	return (bits | -bits) >> 63;
+	__u64 negated = -bits;
+	READ_NOW(negated);
+	return (bits | negated) >> 63;
+}
+
+/* The streams that wait for all of a stream: none, if it was given more since they came to. Its number is compared strictly, because two threads
+ * that submit at once can have the same. */
+static __always_inline __u64 joins_of(struct span *span, __u32 number)
+{
+	return span->joins[number] & -is_before(span->last[number] + 1, span->joined[number]);
 }
 
 /* The streams of which all is done once a wait for `bits` returns, for what was submitted until `sequence`. A stream that waits for another is
@@ -81,7 +88,7 @@ static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 seq
 	__u32 number;
 	for (number = 0; number < STREAM_BITS; number++) {
 		__u64 itself = is_before(span->last[number], sequence) & (bits >> number);
-		__u64 through = is_before(span->joined[number], sequence) & has_any(span->joins[number] & bits);
+		__u64 through = is_before(span->joined[number], sequence) & has_any(joins_of(span, number) & bits);
 		done |= ((itself | through) & 1) << number;
 	}
 	return done;
@@ -118,29 +125,37 @@ static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, _
 	__u64 done;
 	if (!mark)
 		return;
-	if (mark->captured && (span->capturing & mark->bits)) {
-		span->forked |= bit & ~span->capturing;
+	if (mark->captured && (span->capturing & mark->bits & ~bit)) {
+		__sync_fetch_and_or(&span->forked, bit & ~span->capturing);
 		__sync_fetch_and_or(&span->capturing, bit);
+	}
+	/* What is recorded does not run, nor does it wait. */
+	if (mark->captured || (span->capturing & bit))
 		return;
-	}
 	sequence = ++span->sequence;
-	done = waited_for(span, waited_for_with(mark->bits), mark->sequence);
+	/* The legacy default stream does not wait for streams that were made not to block, and those are what programs have beside it. */
+	done = waited_for(span, mark->bits, mark->sequence);
 	for (number = 0; number < STREAM_BITS; number++) {
-		__u64 covered = -((done >> number) & 1);
-		span->joins[number] |= bit & covered;
-		span->joined[number] = (span->joined[number] & ~covered) | (sequence & covered);
+		__u64 joins = joins_of(span, number);
+		__u64 covered = -((done >> number) & 1), anew = covered & (has_any(joins & bit) - 1);
+		span->joins[number] = joins | (bit & covered);
+		span->joined[number] = (span->joined[number] & ~anew) | (sequence & anew);
 	}
+}
+
+static __always_inline void does_not_record(struct span *span, __u64 bits)
+{
+	__sync_fetch_and_and(&span->capturing, ~bits);
+	__sync_fetch_and_and(&span->forked, ~bits);
 }
 
 /* A recording is over, and with it that of the streams that waited for it: they must have come back. */
 static __always_inline void on_captured(struct span *span, __u64 bit)
 {
 	__u64 others = span->capturing & ~span->forked & ~bit;
-	if (!others) {
+	if (!others)
 		bit |= span->forked;
-		span->forked = 0;
-	}
-	__sync_fetch_and_and(&span->capturing, ~bit);
+	does_not_record(span, bit);
 }
 
 #endif

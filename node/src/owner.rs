@@ -283,6 +283,7 @@ impl Owner {
     fn on_container(&mut self, at: Instant, id: &str, fact: impl FnOnce(ContainerId) -> Fact) {
         if let Some(number) = self.registry.by_id(id) {
             self.learn(at, fact(number));
+            self.probed.stale = true;
         }
     }
 
@@ -364,8 +365,14 @@ impl Owner {
         for one in happened {
             match one {
                 Happened::Fact(fact) => self.learn(at, fact),
-                Happened::Frozen(container) => self.tell_of_container(at, container, "frozen"),
-                Happened::Thawed(container) => self.tell_of_container(at, container, "thawed"),
+                Happened::Frozen(container) => {
+                    self.probed.stale = true;
+                    self.tell_of_container(at, container, "frozen");
+                }
+                Happened::Thawed(container) => {
+                    self.probed.stale = true;
+                    self.tell_of_container(at, container, "thawed");
+                }
                 Happened::Unswappable(container, why) => {
                     if let Some((at_us, line)) = views::unswappable(self, at, container, &why) {
                         self.feed.tell(at_us, line);

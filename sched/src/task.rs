@@ -281,9 +281,14 @@ impl Task {
         !self.is_away() || self.demand_at > self.swap_at || !quiet
     }
 
-    /// Whether it has work on the GPU, and will be seen to have none. Who was frozen meanwhile has nothing there soon, and cannot tell.
+    /// Whether it has work on the GPU, and will be seen to have none.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.demand == Demand::Busy && self.stopped_since.is_none()
+    }
+
+    /// Whether it was frozen with work on the GPU. That is soon done, and it cannot tell.
+    pub(crate) fn is_frozen_in_flight(&self) -> bool {
+        self.demand == Demand::Busy && self.stopped_since.is_some()
     }
 
     /// What was asked of the actuator about it and not answered yet.

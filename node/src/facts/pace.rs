@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// How long a start may follow the opening of the library: measured, NVML lists a program within 0.2 s.
 const ABOUT_TO_START: Span = Span::from_millis(500);
 /// What quiet looks may cost, in thousandths of a core.
-const QUIET_PERMILLE: i64 = 2;
+const QUIET_PERMILLE: i64 = 5;
 /// And all others.
 const FINE_PERMILLE: i64 = 50;
 /// Quiet looks are at least this far apart: a start is then seen within 10 ms even where nothing announced it.
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn quiet_looks_cost_a_small_share_of_a_core_and_are_never_far_apart() {
         assert_eq!(quiet(0), QUIET_MIN);
-        assert_eq!(quiet(19), QUIET_MIN);
-        assert_eq!(quiet(45), Span::from_millis(25));
+        assert_eq!(quiet(45), QUIET_MIN);
+        assert_eq!(quiet(99), Span::from_millis(20));
         assert_eq!(quiet(5_000), QUIET_MAX);
         assert_eq!([fine(45), fine(2_200), fine(5_000)].map(Span::as_micros), [0, 40_000, 50_000]);
     }

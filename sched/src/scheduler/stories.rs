@@ -3,7 +3,7 @@
 use crate::fact::{ContainerId, Fact, GpuId, Outcome, Terms};
 use crate::node_under_test::*;
 use crate::policy;
-use crate::scheduler::{Role, Settings};
+use crate::scheduler::Settings;
 use crate::task::{Gate, Grip, Mode};
 use crate::time::Span;
 use alloc::boxed::Box;
@@ -436,27 +436,6 @@ fn a_policy_changes_while_it_runs_for_one_gpu_or_for_all() {
     assert_eq!(desk.scheduler.deciding(), None);
 }
 
-#[test]
-fn tasks_without_a_deadline_yield_to_those_whose_slack_is_thin() {
-    let roles = |policy: &str, deadline_ms: i64| {
-        let mut desk = Desk::new(policy);
-        for (number, deadline_ms) in [(1, deadline_ms), (2, 0)] {
-            desk.hears(
-                0,
-                on_terms(number, Terms { expect: Some(ms(10)), ..terms(Mode::Burst, deadline_ms) }),
-            );
-            desk.hears(0, arrives(number, number));
-        }
-        let roles = desk.scheduler.roles(at(0), GPU);
-        (roles[0].1, roles[1].1)
-    };
-    assert_eq!(roles("least-slack", 30), (Role::Urgent, Role::Yields));
-    assert_eq!(roles("least-slack", 1000), (Role::Plain, Role::Yields), "there is time for both");
-    assert_eq!(roles("earliest-deadline", 1000), (Role::Urgent, Role::Yields));
-    assert_eq!(roles("fifo", 30), (Role::Plain, Role::Plain));
-    assert_eq!(roles("least-slack", 0), (Role::Yields, Role::Yields), "nobody is urgent");
-}
-
 /// Task 2 is due sooner, and came to its gate when task 1 had launched.
 fn came_late() -> Desk {
     let mut desk = Desk::new("least-slack");
@@ -484,6 +463,9 @@ fn nobody_waits_for_what_a_frozen_task_has_in_flight() {
     let mut desk = came_late();
     desk.hears(10, stopped(1));
     assert!(desk.decides(10).contains("release 2: nobody is ahead of it"), "its drain would never be seen");
+    // What it launched before it was frozen, and is told of after, changes nothing.
+    desk.hears(9, submits(1));
+    assert!(desk.task(1).stopped_since.is_some());
 }
 
 #[test]

@@ -106,6 +106,20 @@ impl Tracker {
         }
     }
 
+    /// Docker or a person paused it, or resumed it. Who is paused with work on the GPU has soon none, and shares it with nobody.
+    pub(super) fn on_paused(&mut self, at: Instant, container: ContainerId, paused: bool) {
+        self.on_container(container, |known| known.paused = paused);
+        let theirs = |task: &&Task| task.container == Some(container) && task.is_in_flight();
+        let busy: Vec<TaskId> = self.tasks.values().filter(theirs).map(|task| task.id).collect();
+        for id in busy {
+            if paused {
+                self.becomes_idle(at, id);
+            } else {
+                self.becomes_busy(at, id);
+            }
+        }
+    }
+
     /// New terms, also for the tasks that run already: `leeway deadline set` and Docker's word of a
     /// container both may come after its task has started.
     pub(super) fn on_terms(

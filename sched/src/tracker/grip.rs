@@ -160,7 +160,7 @@ impl Tracker {
         };
         let id = task.id;
         self.come_to_a_stand(at, id, gate, events);
-        // What it has in flight is done before it goes on.
+        // What it has in flight is soon done, and nobody sees when.
         self.becomes_idle(at, id);
     }
 
@@ -215,6 +215,10 @@ impl Tracker {
             let waited = at.since(since).or_zero();
             task.stopped += waited;
             events.push(Event::Released { task: id, at, because: task.reason, waited });
+            // What it had in flight is done by now, or it goes on with it.
+            if task.is_in_flight() && !task.is_away() {
+                self.becomes_busy(at, id);
+            }
         }
     }
 }

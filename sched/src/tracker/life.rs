@@ -137,6 +137,8 @@ impl Tracker {
         match demand {
             // It waits inside the driver, with all it asked for.
             Demand::Busy if self.tasks.get(&id).is_some_and(Task::is_away) => {}
+            // Told late: it was frozen since, and stands.
+            Demand::Busy if self.tasks.get(&id).is_some_and(|task| task.stopped_since > Some(at)) => {}
             Demand::Busy => {
                 self.becomes_busy(at, id);
                 self.slips_through(at, id);
@@ -366,7 +368,7 @@ impl Task {
             swap_at: self.swap_at,
             unswappable: self.unswappable,
             swap_retry: self.swap_retry,
-            stopped_since: self.stopped_since.filter(|_| self.is_away()).map(|_| now),
+            stopped_since: self.stopped_since.map(|_| now),
             let_in: self.let_in,
             grip: self.grip,
             reason: self.reason,

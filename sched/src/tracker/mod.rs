@@ -109,8 +109,8 @@ impl Tracker {
                 self.on_container(container, |c| c.paused = paused);
             }
             Fact::ContainerGone(container) => self.on_container_gone(at, container, &mut events),
-            Fact::ContainerPaused(container) => self.on_container(container, |c| c.paused = true),
-            Fact::ContainerResumed(container) => self.on_container(container, |c| c.paused = false),
+            Fact::ContainerPaused(container) => self.on_paused(at, container, true),
+            Fact::ContainerResumed(container) => self.on_paused(at, container, false),
             Fact::ContainerStopping(container) => self.on_container(container, |c| c.stopping = true),
             Fact::ContainerStarted(container) => {
                 self.on_container(container, |c| (c.paused, c.stopping) = (false, false));

@@ -54,6 +54,26 @@ fn a_freeze_brings_the_task_to_a_stand_at_once() {
 }
 
 #[test]
+fn what_a_frozen_task_did_before_and_is_told_of_late_does_not_make_it_run() {
+    let mut watch = holding(Mode::Process);
+    watch.hears(11, answers(1, Outcome::Held));
+    watch.hears(14, stopped(1));
+    watch.hears(12, drains(1));
+    assert_eq!(watch.hears(13, submits(1)), "");
+    assert_eq!((watch.task(1).stopped_since, watch.task(1).leaks), (Some(at(14)), 0));
+}
+
+#[test]
+fn a_server_that_is_frozen_after_its_request_stands_all_the_same() {
+    let mut watch = holding(Mode::Burst);
+    watch.hears(11, answers(1, Outcome::Held));
+    watch.hears(14, stopped(1));
+    watch.hears(13, drains(1));
+    let next = watch.tracker.tasks().find(|task| task.dormant).expect("its next request");
+    assert!(next.stopped_since.is_some() && next.is_gripped());
+}
+
+#[test]
 fn a_container_thawed_for_another_task_lets_this_one_go_on_though_it_is_held() {
     let mut watch = holding(Mode::Process);
     watch.hears(11, answers(1, Outcome::Held));

@@ -1,5 +1,6 @@
 //! How much of the GPU a task had, alone and beside others.
 
+use crate::fact::{ContainerId, Fact};
 use crate::node_under_test::*;
 use crate::task::Mode;
 use crate::time::Span;
@@ -90,6 +91,25 @@ fn a_neighbour_that_is_frozen_stops_costing() {
     watch.hears(110, resumed(2));
     watch.hears(110, drains(2));
     assert_eq!(served(&watch, 2, 120), ms(50));
+}
+
+#[test]
+fn a_neighbour_that_is_paused_stops_costing() {
+    let mut watch = two();
+    watch.hears_all(0, [submits(1), submits(2)]);
+    watch.hears(90, Fact::ContainerPaused(ContainerId(2)));
+    assert_eq!(served(&watch, 1, 100), ms(50));
+    watch.hears(100, Fact::ContainerResumed(ContainerId(2)));
+    assert_eq!(served(&watch, 1, 190), ms(90));
+}
+
+#[test]
+fn who_is_thawed_goes_on_with_what_it_had() {
+    let mut watch = two();
+    watch.hears_all(0, [submits(1), submits(2)]);
+    watch.hears(90, stopped(2));
+    watch.hears(100, resumed(2));
+    assert_eq!(served(&watch, 1, 190), ms(90));
 }
 
 #[test]
