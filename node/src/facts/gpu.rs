@@ -362,6 +362,8 @@ impl<'n> Looker<'n> {
     }
 
     fn read(&mut self, teller: &Teller) -> Result<(), NvmlError> {
+        // What comes about while the driver answers may be missing in the answer: it is from before.
+        let at = clock::now();
         let memory = self.device.memory_info()?;
         // A GPU divided by MIG has no figure for its core.
         let core = self.device.utilization_rates().map_or(0, |rates| rates.gpu);
@@ -372,7 +374,7 @@ impl<'n> Looker<'n> {
         };
         // While somebody is on the GPU, that nothing changed is news, too: `fifo` waits for a fresh look.
         if self.reading.replace(reading) != Some(reading) || !self.seen.is_empty() {
-            teller.tell(Told::Reading(self.gpu, reading));
+            teller.tell_at(at, Told::Reading(self.gpu, reading));
         }
         Ok(())
     }

@@ -86,13 +86,14 @@ impl Tracker {
         if bytes > 0 {
             task.context_at.get_or_insert(at);
         }
-        let given_back = task.memory.saturating_sub(bytes);
+        let (given_back, more) = (task.memory.saturating_sub(bytes), bytes > task.memory);
         task.memory = bytes;
         task.memory_peak = task.memory_peak.max(bytes);
         // What has memory was let in, by us or by nobody.
         task.admitted |= bytes > 0;
-        if let Some(gpu) = self.gpus.get_mut(&key.1).filter(|_| given_back > 0) {
-            gpu.given_back.push((at, given_back));
+        if let Some(gpu) = self.gpus.get_mut(&key.1) {
+            gpu.given_back.extend((given_back > 0).then_some((at, given_back)));
+            gpu.allocated_at = gpu.allocated_at.max(more.then_some(at));
         }
         self.changed.insert(key.1);
         self.begin_if_due(at, id, events);

@@ -50,6 +50,8 @@ pub struct Gpu {
     /// What was used then and was no task's own: contexts, other users, processes not seen yet. What tasks allocated since does not change
     /// that.
     pub unexplained: u64,
+    /// When a task was last seen to have more than before.
+    pub allocated_at: Option<Instant>,
     /// What tasks gave back since then, and when: it is seen as it is asked for, and done a little later.
     pub given_back: Vec<(Instant, u64)>,
     /// When a policy last let a task in.
@@ -153,7 +155,10 @@ impl Tracker {
                 let seen = self.gpus.entry(gpu).or_default();
                 seen.reading = Some((at, reading));
                 seen.given_back.retain(|(since, _)| at.since(*since) < GIVEN_BACK_REMEMBERED);
-                seen.unexplained = reading.memory_used.saturating_sub(known);
+                let unexplained = reading.memory_used.saturating_sub(known);
+                // What was allocated since is known, and not in the reading: it would hide as much of what nobody explains.
+                let overtaken = seen.allocated_at > Some(at);
+                seen.unexplained = if overtaken { unexplained.max(seen.unexplained) } else { unexplained };
                 self.changed.insert(gpu);
             }
             Fact::Answer { request, outcome } => self.on_answer(at, request, outcome, &mut events),

@@ -363,3 +363,16 @@ fn what_a_task_did_already_is_remembered() {
     watch.hears_all(2, [has(1, 1), has(1, 0)]);
     assert!(watch.task(1).admitted);
 }
+
+#[test]
+fn a_look_from_before_an_allocation_does_not_hide_what_nobody_explains() {
+    let mut watch = Watch::new();
+    watch.hears(0, on_terms(1, terms(Mode::Process, 0)));
+    watch.hears_all(0, [arrives(1, 1), reads(3 * GIB)]);
+    let unexplained = |watch: &Watch| watch.tracker.gpu(GPU).expect("a GPU").unexplained;
+    watch.hears(20, has(1, 4 * GIB));
+    watch.hears(10, reads(3 * GIB));
+    assert_eq!(unexplained(&watch), 3 * GIB, "contexts, and not what was allocated since");
+    watch.hears(30, reads(4 * GIB));
+    assert_eq!(unexplained(&watch), 0, "they are gone");
+}
