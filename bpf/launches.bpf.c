@@ -178,7 +178,7 @@ static __always_inline __u32 verdict(struct span *span, struct orders *orders, s
 		return 0;
 	if (orders->flags & SHUT_LAUNCHES)
 		return SAW_STAND;
-	if ((orders->flags & YIELDS) && (gpu->urgent & gpu_orders->urgent_mask))
+	if ((orders->flags & YIELDS) && (gpu->urgent & gpu_orders->urgent_mask) && gpu->urgent_since != orders->beside)
 		return SAW_STAND;
 	if (!(orders->flags & BOUNDED) || !gpu_orders->bound || !span->estimate)
 		return 0;

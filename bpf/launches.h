@@ -45,6 +45,7 @@ struct orders {
 	__u32 flags;
 	__u32 pad;
 	__u64 urgent_bit; /* its bit among the urgent ones of its GPU; it keeps it, for work that it launched while it was urgent */
+	__u64 beside;     /* the urgent work beside which it may run all the same, by when that began */
 };
 #define SHUT_LAUNCHES 1    /* stop it at its next launch */
 #define SHUT_ALLOCATIONS 2 /* stop it at its next allocation */

@@ -67,15 +67,21 @@ impl Mover {
         Self { spawn, helper: None }
     }
 
-    /// Keeps a process from the GPU. How much room it has there.
+    /// Keeps a process from the GPU. How much room it has there: until it is kept from it, it can allocate, and given too little room when it
+    /// comes back, it is lost.
     pub fn lock(&mut self, process: Process) -> Result<Vec<Room>, Why> {
         let Process { pid, started } = process;
-        let Answer::Rooms(rooms) = self.ask(&Order::Measure { pid }, CALL_MAX)? else {
-            return Err(Why::Refused("the helper did not measure".to_owned()));
-        };
+        let before = self.measure(pid)?;
         match self.ask(&Order::Lock { pid, started }, CALL_MAX) {
-            Ok(_) => Ok(rooms),
+            Ok(_) => Ok(most_of(before, self.measure(pid).unwrap_or_default())),
             Err(why) => Err(self.undone(process, why)),
+        }
+    }
+
+    fn measure(&mut self, pid: u32) -> Result<Vec<Room>, Why> {
+        match self.ask(&Order::Measure { pid }, CALL_MAX)? {
+            Answer::Rooms(rooms) => Ok(rooms),
+            _ => Err(Why::Refused("the helper did not measure".to_owned())),
         }
     }
 
@@ -198,4 +204,44 @@ impl Helper {
 fn limit(rooms: &[Room]) -> Duration {
     let gib = rooms.iter().map(|(_, bytes)| bytes >> 30).sum::<u64>();
     MOVE_MAX + MOVE_MAX_PER_GIB * u32::try_from(gib).unwrap_or(u32::MAX)
+}
+
+/// The most that was measured on each GPU.
+fn most_of(mut rooms: Vec<Room>, later: Vec<Room>) -> Vec<Room> {
+    for (gpu, bytes) in later {
+        match rooms.iter_mut().find(|(known, _)| *known == gpu) {
+            Some((_, most)) => *most = bytes.max(*most),
+            None => rooms.push((gpu, bytes)),
+        }
+    }
+    rooms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::sync::Arc;
+
+    /// A helper that gives these answers, whatever it is asked.
+    fn answers(answers: &[Answer]) -> Mover {
+        let lines = answers.iter().map(|answer| serde_json::to_string(answer).expect("JSON"));
+        let script: String = lines.map(|line| format!("read order; echo '{line}'\n")).collect();
+        Mover::new(Arc::new(move || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script]);
+            Ok(shell)
+        }))
+    }
+
+    #[test]
+    fn what_a_process_allocates_until_it_is_locked_counts() {
+        let rooms = |bytes: u64| Answer::Rooms(vec![(0, bytes)]);
+        let process = Process { pid: 7, started: 1 };
+        let mut grows = answers(&[rooms(100), Answer::Done, rooms(300)]);
+        assert_eq!(grows.lock(process), Ok(vec![(0, 300)]));
+        let mut hides = answers(&[rooms(100), Answer::Done, Answer::Rooms(Vec::new())]);
+        assert_eq!(hides.lock(process), Ok(vec![(0, 100)]));
+        assert_eq!(most_of(vec![(0, 5)], vec![(1, 7), (0, 3)]), [(0, 5), (1, 7)]);
+    }
 }

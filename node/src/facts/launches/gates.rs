@@ -113,7 +113,7 @@ impl Gates {
         let Some(slot) = self.slots.take() else { return false };
         let flags = tell_copies | if starts.is_some() { SHUT_CONTEXT } else { 0 };
         let orders =
-            Orders { pid: process.pid, gpu: u32::from(gpu.0 % GPUS_MAX), flags, pad: 0, urgent_bit: 0 };
+            Orders { pid: process.pid, gpu: u32::from(gpu.0 % GPUS_MAX), flags, ..Orders::default() };
         let due_us = starts.map_or(0, Instant::as_micros);
         let tracked = Tracked {
             process,
@@ -145,10 +145,9 @@ impl Gates {
         }
         let Some(known) = self.known(process) else { return };
         known.covered = covered;
-        if covered && known.role == Role::Yields {
-            known.orders.flags |= YIELDS;
-            let _ = self.write(process.pid);
-        }
+        known.orders.flags &= !YIELDS;
+        known.orders.flags |= if covered && known.role == Role::Yields { YIELDS } else { 0 };
+        let _ = self.write(process.pid);
     }
 
     /// A process that is probed no more: it is let go, and forgotten.
@@ -230,12 +229,12 @@ impl Gates {
         let urgent = self.urgent_on(process);
         let Some(known) = self.known(process) else { return Ok(()) };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
-        let yields = known.orders.flags & YIELDS != 0;
+        let yields = known.orders.flags & YIELDS != 0 && urgent != Some(known.orders.beside);
         let news = urgent.filter(|since| yields && known.warned_of != *since);
         match (urgent, news) {
             (_, Some(since)) => known.warned_of = since,
             // It would be stopped again at its next launch.
-            (Some(_), None) => known.orders.flags &= !YIELDS,
+            (Some(since), None) => known.orders.beside = since,
             (None, None) => {}
         }
         let stands = known.stands;
@@ -254,8 +253,10 @@ impl Gates {
 
     /// Lets the process run, whatever else is on the GPU.
     pub(super) fn let_go(&mut self, process: Process) {
+        let urgent = self.urgent_on(process);
         let Some(known) = self.known(process) else { return };
-        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | SHUT_CONTEXT | YIELDS);
+        known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS | SHUT_CONTEXT);
+        known.orders.beside = urgent.unwrap_or(known.orders.beside);
         let _ = self.write(process.pid);
         let _ = self.resume(process.pid);
         self.contexts.is_through(process.pid);
@@ -279,13 +280,7 @@ impl Gates {
         let work = match event.kind {
             kind::COPY => Work::Copies,
             kind::LAUNCH => Work::Submitted,
-            kind::DRAIN => {
-                let index = known.orders.gpu;
-                if known.role == Role::Urgent {
-                    self.yield_again(index);
-                }
-                Work::Drained
-            }
+            kind::DRAIN => Work::Drained,
             kind::STAND => {
                 known.stands = Some(Stand::Launch);
                 Work::AtLaunch
@@ -324,10 +319,11 @@ impl Gates {
         let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until, _)) if until <= now_ns);
         let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
         for process in due {
-            let urgent = self.urgent_on(process).is_some();
+            let urgent = self.urgent_on(process);
             let Some(known) = self.known(process) else { continue };
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
-            if shut || (urgent && known.orders.flags & YIELDS != 0) {
+            let makes_way = urgent.is_some_and(|since| since != known.orders.beside);
+            if shut || (makes_way && known.orders.flags & YIELDS != 0) {
                 known.stands = Some(Stand::Launch);
                 self.outbox.push((now_ns, process, Work::AtLaunch));
             } else {

@@ -52,6 +52,7 @@ pub(super) struct Orders {
     pub(super) flags: u32,
     pub(super) pad: u32,
     pub(super) urgent_bit: u64,
+    pub(super) beside: u64,
 }
 
 /// What is ordered for one GPU.

@@ -54,23 +54,6 @@ impl Gates {
         is(Role::Yields) && is(Role::Urgent)
     }
 
-    /// After an urgent process drained, those that yield do so again at its next launch.
-    pub(super) fn yield_again(&mut self, gpu: u32) {
-        let lacks = |known: &&mut Tracked| {
-            known.orders.gpu == gpu && known.role == Role::Yields && known.orders.flags & YIELDS == 0
-        };
-        let lacking: Vec<u32> = self
-            .tracked
-            .values_mut()
-            .filter(lacks)
-            .map(|known| {
-                known.orders.flags |= YIELDS;
-                known.process.pid
-            })
-            .collect();
-        lacking.into_iter().for_each(|pid| drop(self.write(pid)));
-    }
-
     /// Since when urgent work is on the GPU of a process.
     pub(super) fn urgent_on(&self, process: Process) -> Option<u64> {
         let gpu = self.tracked.get(&process.pid)?.orders.gpu;
