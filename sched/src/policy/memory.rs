@@ -302,9 +302,12 @@ fn can_be_asked(scene: &Scene<'_>, candidate: &Candidate<'_>) -> bool {
     candidate.task.demand != Demand::Unknown && !is_frozen(candidate.task) && scene.candidates.len() > 1
 }
 
-/// It stands elsewhere than at its gate, and not for want of memory: it would not come to its gate.
+/// It stands elsewhere than at its gate, and not for want of memory: it would not come to its gate. One whose hold is being changed does not
+/// count: it may be about to be let on to its gate.
 fn is_frozen(task: &Task) -> bool {
-    task.stopped_since.is_some() && !is_at_its_gate(task) && gate_of(task) != Some(Gate::Anywhere)
+    let elsewhere =
+        matches!(task.grip, Grip::Free | Grip::Releasing(_) | Grip::Held(Gate::Launches | Gate::Allocations));
+    task.stopped_since.is_some() && !is_at_its_gate(task) && elsewhere
 }
 
 fn is_at_its_gate(task: &Task) -> bool {

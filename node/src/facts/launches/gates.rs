@@ -28,6 +28,8 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
+/// Urgent work that was there before its process was urgent is never told of. How long to wait for the word of it.
+const UNHEARD_MAX_NS: u64 = 10_000_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
 /// The highest number of a GPU that the kernel's tables have room for.
@@ -72,6 +74,8 @@ pub(super) struct Gates {
     bound_ns: u64,
     contexts: Turnstile,
     slots: Slots,
+    /// When the latest launch of an urgent process was made that was told of, for each GPU.
+    heard: HashMap<u32, u64>,
 }
 
 impl Gates {
@@ -84,6 +88,7 @@ impl Gates {
             bound_ns,
             contexts: Turnstile::default(),
             slots: Slots::new(),
+            heard: HashMap::new(),
         }
     }
 
@@ -224,13 +229,14 @@ impl Gates {
     }
 
     /// Lets the process through, and lets it run if it stands. Urgent work may have come meanwhile: then it waits on, and whoever decides
-    /// is told that it does. Who lets it go once more knows of that work, and wants it to run beside.
+    /// is told that it does. Who lets it go once more, and has been told of that work, wants it to run beside.
     pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
         let urgent = self.urgent_on(process);
+        let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
         let Some(known) = self.known(process) else { return Ok(()) };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
         let yields = known.orders.flags & YIELDS != 0 && urgent != Some(known.orders.beside);
-        let news = urgent.filter(|since| yields && known.warned_of != *since);
+        let news = urgent.filter(|since| yields && (known.warned_of != *since || !heard));
         match (urgent, news) {
             (_, Some(since)) => known.warned_of = since,
             // It would be stopped again at its next launch.
@@ -279,7 +285,12 @@ impl Gates {
         let process = known.process;
         let work = match event.kind {
             kind::COPY => Work::Copies,
-            kind::LAUNCH => Work::Submitted,
+            kind::LAUNCH => {
+                if known.role == Role::Urgent {
+                    self.heard.insert(known.orders.gpu, event.at);
+                }
+                Work::Submitted
+            }
             kind::DRAIN => Work::Drained,
             kind::STAND => {
                 known.stands = Some(Stand::Launch);

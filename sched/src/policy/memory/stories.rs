@@ -273,6 +273,16 @@ fn who_is_out_longest_comes_back_first() {
 }
 
 #[test]
+fn one_that_is_about_to_be_let_on_to_its_gate_is_not_let_in_without_being_asked() {
+    let ask = crate::task::Ask { request: crate::fact::RequestId(1), at: at(9_999) };
+    let (task, _) = newcomer(2, None);
+    let thawing = Task { stopped_since: Some(at(5)), grip: Grip::Holding(ask, Gate::Allocations), ..task };
+    let review = reviewed(&[resident(1, Some(2), 2), (thawing, None)], 2, 0);
+    assert_eq!(review.holds, [(TaskId(2), Reason::AsksFirst)]);
+    assert_eq!(review.admitted, []);
+}
+
+#[test]
 fn one_that_was_frozen_cannot_be_asked_and_is_let_in_alone() {
     let (one, two) = (newcomer(1, None), newcomer(2, None));
     let asks = |number| (TaskId(number), Reason::AsksFirst);

@@ -1,6 +1,6 @@
 //! Who is urgent and who yields: what the kernel needs to know to stop somebody at an urgent launch, without asking.
 
-use super::{GPUS_MAX, Gates, Tracked};
+use super::{GPUS_MAX, Gates, Tracked, UNHEARD_MAX_NS, ns_now};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, URGENT, YIELDS};
 use sched::scheduler::Role;
 use sched::{GpuId, Process};
@@ -60,6 +60,13 @@ impl Gates {
         let mask = self.urgent_bits(gpu);
         let state = self.tables.gpu_states.get(&gpu, 0).ok()?;
         (state.urgent & mask != 0).then_some(state.urgent_since)
+    }
+
+    /// Whether urgent work on the GPU of a process that began then has been told of: the kernel acts at once, and its word of that may lie unread.
+    pub(super) fn has_told_of(&self, process: Process, since: u64) -> bool {
+        let gpu = self.tracked.get(&process.pid).map(|known| known.orders.gpu);
+        let heard = gpu.and_then(|gpu| self.heard.get(&gpu));
+        heard.is_some_and(|heard| *heard >= since) || ns_now() > since + UNHEARD_MAX_NS
     }
 
     /// The bits of the urgent processes on one GPU.
