@@ -226,7 +226,8 @@ mod tests {
     /// A helper that gives these answers, whatever it is asked.
     fn answers(answers: &[Answer]) -> Mover {
         let lines = answers.iter().map(|answer| serde_json::to_string(answer).expect("JSON"));
-        let script: String = lines.map(|line| format!("read order; echo '{line}'\n")).collect();
+        let lines: Vec<String> = lines.map(|line| format!("read order; echo '{line}'")).collect();
+        let script = lines.join("\n");
         Mover::new(Arc::new(move || {
             let mut shell = Command::new("sh");
             shell.args(["-c", &script]);
