@@ -67,6 +67,9 @@ enum What {
         /// How long to do nothing before the first
         #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
         after: Option<Duration>,
+        /// Run all that once for each line of the standard input, and print how many seconds it took
+        #[arg(long)]
+        each_line: bool,
         #[command(flatten)]
         on: On,
     },
@@ -144,9 +147,10 @@ impl What {
                     work::serve::Serve { requests, kernel_us, every, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
             }
-            Self::Batch { kernel_us, depth, span, count, after, on } => {
+            Self::Batch { kernel_us, depth, span, count, after, each_line, on } => {
                 let until = count.map_or(work::batch::Until::Elapsed(span), work::batch::Until::Count);
-                let batch = work::batch::Batch { kernel_us, depth, until, after: after.unwrap_or_default() };
+                let after = after.unwrap_or_default();
+                let batch = work::batch::Batch { kernel_us, depth, until, after, each_line };
                 on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
             }
             Self::Hold { memory, managed, span, on } => {

@@ -1,8 +1,9 @@
 //! `leeway work batch`: kernel after kernel, several queued ahead, as training does.
 
-use super::device::Device;
+use super::device::{Device, Memory, Spin};
 use super::phases::Phases;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use wire::work::WorkReport;
 
@@ -15,6 +16,8 @@ pub(crate) struct Batch {
     pub(crate) until: Until,
     /// How long to do nothing before the first.
     pub(crate) after: Duration,
+    /// Once for each line that is read, instead of once; what it took is printed as a line, in seconds.
+    pub(crate) each_line: bool,
 }
 
 /// When to end.
@@ -31,25 +34,40 @@ pub(crate) fn run(device: Device, mut phases: Phases, batch: &Batch) -> Result<W
     let spin = device.spin(batch.kernel_us)?;
     std::thread::sleep(batch.after);
     phases.input();
-    let start = Instant::now();
-    loop {
-        let depth = match batch.until {
-            Until::Elapsed(span) if start.elapsed() < span => batch.depth,
-            Until::Elapsed(_) => 0,
-            Until::Count(count) => batch.depth.min(count - phases.kernels),
-        };
-        if depth == 0 {
-            break;
+    if batch.each_line {
+        for line in std::io::stdin().lines() {
+            line.context("could not read from the standard input")?;
+            let start = Instant::now();
+            phases.kernels += kernels(&device, &spin, memory, batch)?;
+            let taken = format!("{:.6}\n", start.elapsed().as_secs_f64());
+            std::io::stdout().write_all(taken.as_bytes()).context("could not print what it took")?;
         }
-        for _ in 0..depth {
-            spin.launch(memory)?;
-        }
-        device.finish()?;
-        phases.kernels += depth;
+    } else {
+        phases.kernels = kernels(&device, &spin, memory, batch)?;
     }
     phases.kernel();
     phases.output();
     device.free(memory)?;
     device.close()?;
     Ok(phases.end(true))
+}
+
+/// Runs them once: how many there were.
+fn kernels(device: &Device, spin: &Spin<'_>, memory: Memory, batch: &Batch) -> Result<u64> {
+    let (start, mut done) = (Instant::now(), 0);
+    loop {
+        let depth = match batch.until {
+            Until::Elapsed(span) if start.elapsed() < span => batch.depth,
+            Until::Elapsed(_) => 0,
+            Until::Count(count) => batch.depth.min(count - done),
+        };
+        if depth == 0 {
+            return Ok(done);
+        }
+        for _ in 0..depth {
+            spin.launch(memory)?;
+        }
+        device.finish()?;
+        done += depth;
+    }
 }

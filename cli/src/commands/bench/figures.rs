@@ -45,6 +45,11 @@ pub(super) fn deviation(figures: &[f64]) -> f64 {
     mean(&squares).sqrt()
 }
 
+/// How far their mean is likely to be from the truth: its standard error.
+pub(super) fn error_of_mean(figures: &[f64]) -> f64 {
+    deviation(figures) / (figures.len().max(2) as f64 - 1.0).sqrt()
+}
+
 /// To four places after the point: no measurement here is better.
 pub(super) fn round(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
@@ -61,5 +66,6 @@ mod tests {
         assert_eq!(Spread::of([1.0, 1.004]).to_string(), "1.00");
         assert_eq!(Spread::of([]).median.to_string(), "0");
         assert!((deviation(&[1.0, 3.0]) - 1.0).abs() < 1e-9);
+        assert!((error_of_mean(&[1.0, 3.0, 1.0, 3.0, 2.0]) - 0.2_f64.sqrt()).abs() < 1e-9);
     }
 }

@@ -133,6 +133,9 @@ impl Gates {
             warned_of: 0,
         };
         self.tracked.insert(process.pid, tracked);
+        if starts.is_some() {
+            self.contexts.expect(process.pid, due_us, ns_now());
+        }
         self.write_roll();
         let written = self.tables.spans.set(slot, Span::idle(slot), 0).is_ok()
             && self.write(process.pid).is_ok()

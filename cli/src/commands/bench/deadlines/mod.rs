@@ -102,8 +102,8 @@ impl Deadlines {
             let best = sim::bound::bound(workload).hit_rate.unwrap_or(1.0);
             for policy in &self.policies {
                 progress.now(&format!("{case}, {policy}"));
-                let hit_rate = one(&mut stage, &mut troupe, workload, policy)?;
-                found.push(Found { case: *case, policy: policy.clone(), hit_rate, best });
+                let (hit_rate, latest) = one(&mut stage, &mut troupe, workload, policy)?;
+                found.push(Found { case: *case, policy: policy.clone(), hit_rate, best, latest });
                 progress.done(about(workload) / self.policies.len() as f64);
             }
         }
@@ -139,8 +139,8 @@ fn host(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Host> {
     Ok(Host { before: span(init, input), after: span(kernel, end) })
 }
 
-/// One run: the share of the deadlines that were met, by the programs' own clocks.
-fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<f64> {
+/// One run, by the programs' own clocks: the share of the deadlines that were met, and how many seconds after its deadline the latest was done.
+fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<(f64, f64)> {
     let watched = policy != "none";
     if !watched {
         stage.leave_agent();
@@ -158,9 +158,10 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: 
         std::thread::sleep(GAP);
     }
     let dated = workload.tasks.iter().zip(&times).filter_map(|(task, times)| Some((task.deadline?, times)));
-    let met: Vec<bool> =
-        dated.map(|(deadline, times)| times.end - times.init <= deadline.as_micros() as f64 / 1e6).collect();
-    Ok(met.iter().filter(|met| **met).count() as f64 / met.len().max(1) as f64)
+    let late: Vec<f64> =
+        dated.map(|(deadline, times)| times.end - times.init - deadline.as_micros() as f64 / 1e6).collect();
+    let met = late.iter().filter(|late| **late <= 0.0).count();
+    Ok((met as f64 / late.len().max(1) as f64, late.into_iter().reduce(f64::max).unwrap_or_default()))
 }
 
 /// A task as a program with labels.

@@ -31,6 +31,8 @@ pub(super) struct Found {
     pub(super) policy: String,
     pub(super) hit_rate: f64,
     pub(super) best: f64,
+    /// How many seconds after its deadline the latest was done; negative if all were met.
+    pub(super) latest: f64,
 }
 
 const HEADING: [&str; 5] = ["DEADLINES", "POLICY", "MET", "COULD BE MET", "OF THE BOUND"];
@@ -43,15 +45,20 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
             kinds.push((one.case, &one.policy));
         }
     }
-    let mut table =
-        Table::new("share of the deadlines that were met by real programs under a real agent", &HEADING);
+    let title =
+        "share of the deadlines that were met by real programs under a real agent; how late the latest was";
+    let mut heading = HEADING.to_vec();
+    heading.push("LATEST, S");
+    let mut table = Table::new(title, &heading);
     let mut points = Vec::new();
     for (case, policy) in kinds {
         let runs = || found.iter().filter(move |one| one.case == case && one.policy == policy);
         let hit_rate = Spread::of(runs().map(|one| one.hit_rate));
         let best = Spread::of(runs().map(|one| one.best));
         let of_best = Spread::of(runs().map(|one| one.hit_rate / one.best));
-        row(&mut table, &case.to_string(), policy, runs().count() as u64, [hit_rate, best, of_best]);
+        let latest = Spread::of(runs().map(|one| one.latest));
+        let spreads = [hit_rate, best, of_best];
+        row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some(latest));
         if let Case::Random(load) = case {
             points.push((policy.to_owned(), load, hit_rate, best));
         }
@@ -61,7 +68,7 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
     let mut table = Table::new(title, &HEADING);
     for one in worlds {
         let spreads = [one.hit_rate, one.best, one.of_best];
-        row(&mut table, &format!("worlds, load {}", one.load), &one.policy, one.seeds, spreads);
+        row(&mut table, &format!("worlds, load {}", one.load), &one.policy, one.seeds, spreads, None);
     }
     report.table(table);
     report.plot(curves("programs", "Deadlines met by real programs, by load", &points));
@@ -71,8 +78,15 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
     report
 }
 
-fn row(table: &mut Table, case: &str, policy: &str, runs: u64, [hit_rate, best, of_best]: [Spread; 3]) {
-    let figures = json!({
+fn row(
+    table: &mut Table,
+    case: &str,
+    policy: &str,
+    runs: u64,
+    [hit_rate, best, of_best]: [Spread; 3],
+    latest: Option<Spread>,
+) {
+    let mut figures = json!({
         "case": format!("{case}, {policy}"),
         "deadlines": case,
         "policy": policy,
@@ -83,8 +97,13 @@ fn row(table: &mut Table, case: &str, policy: &str, runs: u64, [hit_rate, best, 
         "bound_hit_rate": round(best.median),
         "hit_rate_to_bound": round(of_best.median),
     });
-    let told = |spread: Spread| spread.to_string();
-    table.row(figures, [case.to_owned(), policy.to_owned(), told(hit_rate), told(best), told(of_best)]);
+    let mut cells = vec![case.to_owned(), policy.to_owned()];
+    cells.extend([hit_rate, best, of_best].iter().chain(&latest).map(Spread::to_string));
+    if let Some(latest) = latest {
+        figures["latest_s"] = json!(round(latest.median));
+        figures["latest_s_most"] = json!(round(latest.most));
+    }
+    table.row(figures, cells);
 }
 
 /// A curve for each policy, and one for the bound.

@@ -59,9 +59,15 @@ impl Table {
 
     /// A case for programs, which has a key `case`, and its line for people: a cell for each heading. The case is null where another
     /// table's has the same figures.
-    pub(super) fn row<const N: usize>(&mut self, case: Value, cells: [String; N]) {
-        debug_assert_eq!(self.heading.len(), N, "a row of {} has too many or too few cells", self.title);
-        self.rows.push((case, cells.into()));
+    pub(super) fn row(&mut self, case: Value, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
+        debug_assert_eq!(
+            self.heading.len(),
+            cells.len(),
+            "a row of {} has too many or too few cells",
+            self.title
+        );
+        self.rows.push((case, cells));
     }
 
     fn text(&self) -> String {
