@@ -120,7 +120,10 @@ impl Desk<'_> {
         if moves || !has().all(waits) {
             return;
         }
-        let Some(since) = has().filter_map(|task| task.stopped_since).max() else { return };
+        // What somebody gave back last may be all they wait for.
+        let Some(since) = has().filter_map(|task| task.stopped_since).chain(scene.gpu.moved_at).max() else {
+            return;
+        };
         let over = since + scene.settings.patience;
         if over <= scene.now {
             self.review.stuck = has().map(|task| task.id).max();

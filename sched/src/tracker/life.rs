@@ -273,9 +273,15 @@ impl Tracker {
         self.becomes_idle(self.clock, id);
         self.unlist(id);
         let Some(task) = self.take(id) else { return };
-        // The GPU gives memory back a while after its owner is gone: until the next look, it is used by nobody known.
-        if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
-            gpu.unexplained = gpu.unexplained.saturating_add(task.memory_here());
+        self.leaves(self.clock, task.gpu, task.memory_here());
+    }
+
+    /// Memory has left the GPU, or will in a while. Until the next look it is used by nobody known: the last may be from before, or from
+    /// while it left, when it hid as much of what nobody explains.
+    pub(super) fn leaves(&mut self, at: Instant, gpu: GpuId, bytes: u64) {
+        if let Some(gpu) = self.gpus.get_mut(&gpu).filter(|_| bytes > 0) {
+            gpu.unexplained = gpu.unexplained.saturating_add(bytes);
+            gpu.moved_at = Some(at);
         }
     }
 

@@ -58,7 +58,7 @@ pub struct Gpu {
     pub let_in_at: Option<Instant>,
     /// When a task that had waited long was last given a while, whatever the policy said.
     pub granted_at: Option<Instant>,
-    /// When somebody's memory last came or went by swapping: a reading from before shows what was.
+    /// When somebody's memory last came or went as a whole, by swapping or with its process: a reading from before shows what was.
     pub moved_at: Option<Instant>,
     tasks: BTreeSet<TaskId>,
     share: share::Share,

@@ -47,6 +47,9 @@ impl Tracker {
         let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
         self.hold_ends(id);
         self.becomes_idle(at, id);
+        if let Some(task) = self.tasks.get(&id) {
+            self.leaves(at, task.gpu, task.memory_here());
+        }
         self.moved(at, id, Swap::Out(bytes));
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.stopped_since.get_or_insert(at);

@@ -45,7 +45,9 @@ fn who_is_due_sooner_has_the_memory_of_one_that_may_leave_and_that_one_comes_bac
     assert_eq!(desk.decides(520), LEAVES);
     assert_eq!(desk.decides(1_000), "");
     assert_eq!(desk.hears(6_000, is_out(1, 9)), "1 is out at 6s, 9 GiB");
-    assert_eq!(desk.decides(6_000), "#3 pass 2: there is GPU memory for it");
+    assert_eq!(desk.decides(6_000), "", "no look at the GPU has shown it");
+    desk.hears(6_050, reads(0));
+    assert_eq!(desk.decides(6_050), "#3 pass 2: there is GPU memory for it");
     desk.hears(6_101, has(2, 6 * GIB));
     desk.hears(6_150, stands(2));
     assert_eq!(desk.decides(6_150), "#4 release 2: nobody is ahead of it");
@@ -122,7 +124,8 @@ fn who_keeps_memory_idle_leaves_for_anybody() {
     assert_eq!(desk.decides(20_000), "");
     assert_eq!(desk.decides(29_940), LEAVES);
     desk.hears(35_000, is_out(1, 9));
-    assert_eq!(desk.decides(35_000), "#3 pass 2: there is GPU memory for it");
+    desk.hears(35_050, reads(0));
+    assert_eq!(desk.decides(35_050), "#3 pass 2: there is GPU memory for it");
 }
 
 #[test]
@@ -174,9 +177,9 @@ fn what_is_said_of_memory_while_it_is_away_does_not_count() {
     desk.hears(6_005, has(1, 0));
     assert_eq!(desk.task(1).memory, 8 * GIB);
     assert!(!desk.task(1).contends(at(6_005), ms(1)));
-    desk.decides(6_005);
+    desk.hears(6_006, reads(0));
     desk.hears(6_010, exits(1));
-    assert_eq!(desk.decides(6_010), "#4 release 2: nobody is ahead of it");
+    assert_eq!(desk.decides(6_010), "#3 release 2: nobody is ahead of it");
     assert_eq!(desk.broken(6_010), None);
 }
 
@@ -203,6 +206,48 @@ fn what_is_allocated_after_a_look_does_not_hide_what_nobody_explains() {
 }
 
 #[test]
+fn a_look_from_while_somebody_leaves_does_not_hide_what_nobody_explains() {
+    let mut desk = short_of_memory(swaps(0, true), swaps(10_000, false));
+    // 3 GiB of contexts beside the 5 that process 1 has now.
+    desk.hears(30, Fact::Memory { process: process(1), gpu: GPU, bytes: 5 * GIB });
+    desk.hears(31, reads(8 * GIB));
+    assert_eq!(desk.decides(520), LEAVES);
+    // Its memory is gone before it is said to be.
+    desk.hears(5_990, reads(3 * GIB));
+    desk.hears(6_000, is_out(1, 5));
+    assert_eq!(desk.decides(6_000), "", "the contexts are still there");
+    desk.hears(6_050, reads(3 * GIB));
+    assert_eq!(desk.decides(6_050), "#3 pass 2: there is GPU memory for it");
+    desk.hears(6_060, has(2, 6 * GIB));
+    desk.hears(6_070, asks(2, 2 * GIB));
+    assert_eq!(desk.decides(6_070), "", "1 GiB is left");
+}
+
+#[test]
+fn who_waits_for_more_is_not_let_go_to_fail_while_one_that_exited_gives_its_memory_back() {
+    let mut desk = Desk::new("earliest-deadline");
+    desk.hears(0, reads(0));
+    for number in [1, 2, 3] {
+        desk.hears(0, on_terms(number, swaps(0, false)));
+        desk.hears(0, arrives(number, number));
+    }
+    desk.decides(0);
+    desk.hears(10, has(1, 4 * GIB));
+    desk.hears(10, submits(1));
+    for number in [2, 3] {
+        desk.hears(10, has(number, 3 * GIB));
+        desk.hears(20, asks(number, 3 * GIB));
+    }
+    desk.hears(30, reads(10 * GIB));
+    desk.decides(30);
+    desk.decides(9_000);
+    desk.hears(9_500, exits(1));
+    assert_eq!(desk.decides(9_500), "", "its memory is not back yet");
+    desk.hears(9_600, reads(6 * GIB));
+    assert_eq!(desk.decides(9_600), "#6 pass 2: there is GPU memory for it");
+}
+
+#[test]
 fn of_two_that_have_memory_and_wait_for_more_the_later_leaves_and_comes_back_to_what_it_asked_for() {
     let mut desk = Desk::new("earliest-deadline");
     desk.hears(0, reads(0));
@@ -218,6 +263,8 @@ fn of_two_that_have_memory_and_wait_for_more_the_later_leaves_and_comes_back_to_
     desk.decides(20);
     assert_eq!(desk.decides(520), "#3 swap out 2: 1 needs its GPU memory");
     desk.hears(4_000, is_out(2, 4));
+    assert_eq!(desk.decides(4_000), "", "no look at the GPU has shown it");
+    desk.hears(4_000, reads(4 * GIB));
     assert_eq!(desk.decides(4_000), "#4 pass 1: there is GPU memory for it");
     desk.hears(4_001, has(1, 6 * GIB));
     desk.hears(4_100, reads(6 * GIB));
