@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The median, the least and the most.
+/// The median, the least and the most; or the bounds of the median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -18,6 +18,20 @@ impl Spread {
         let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
         let median = f64::midpoint(at(low), at(high));
         Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
+    }
+
+    /// The median, and between which two figures that of ever more of them would lie, 19 times of 20: whatever their distribution, as many
+    /// are above it as below, give or take the square root of their number.
+    pub(super) fn of_median(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len();
+        // Half of 1.96 deviations of the number of heads in as many throws.
+        let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
+        let low = (count / 2).saturating_sub(off);
+        let high = (count.div_ceil(2) + off).min(count);
+        let whole = Self::of(sorted.iter().copied());
+        Self { median: whole.median, ..Self::of(sorted.drain(low..high)) }
     }
 }
 
@@ -45,11 +59,6 @@ pub(super) fn deviation(figures: &[f64]) -> f64 {
     mean(&squares).sqrt()
 }
 
-/// How far their mean is likely to be from the truth: its standard error.
-pub(super) fn error_of_mean(figures: &[f64]) -> f64 {
-    deviation(figures) / (figures.len().max(2) as f64 - 1.0).sqrt()
-}
-
 /// To four places after the point: no measurement here is better.
 pub(super) fn round(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
@@ -66,6 +75,17 @@ mod tests {
         assert_eq!(Spread::of([1.0, 1.004]).to_string(), "1.00");
         assert_eq!(Spread::of([]).median.to_string(), "0");
         assert!((deviation(&[1.0, 3.0]) - 1.0).abs() < 1e-9);
-        assert!((error_of_mean(&[1.0, 3.0, 1.0, 3.0, 2.0]) - 0.2_f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_more_figures_the_nearer_are_the_bounds_of_their_median() {
+        let bounds = |count: u32| {
+            let Spread { median, least, most } = Spread::of_median((0..count).rev().map(f64::from));
+            (least, median, most)
+        };
+        assert_eq!(bounds(1), (0.0, 0.0, 0.0));
+        assert_eq!(bounds(3), (0.0, 1.0, 2.0));
+        assert_eq!(bounds(100), (40.0, 49.5, 59.0));
+        assert_eq!(bounds(10_000), (4902.0, 4999.5, 5097.0));
     }
 }

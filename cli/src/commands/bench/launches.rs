@@ -2,16 +2,20 @@
 //!
 //! The same program without an agent, alone with one, and beside another program that may be held, so that its launches are probed. In each
 //! round it is one process that launches all three times; without an agent and alone in this order and the other in turn, so that whatever
-//! else the machine does meets both alike; beside another last, because its probes stay for a while. A run of a second takes a tenth more
-//! or less on a machine that is shared: what all runs take together is compared, and its error tells how much there is to see.
+//! else the machine does meets both alike; beside another last, because its probes stay for a while.
+//!
+//! A run of a second takes a tenth more or less on a machine that is shared: enough to see a probe, and not what an agent costs that has none in
+//! place. So alone the program launches in pieces of less than a tenth of a second, and for every other piece or so the agent is stopped as
+//! Ctrl-Z does: what changes from second to second meets both kinds alike. The bounds of the medians tell how much there is to see.
 
 use super::cgroup::Cgroup;
-use super::figures::{Spread, error_of_mean, mean, round};
+use super::figures::{Spread, mean, round};
 use super::report::{Output, Report, Table};
 use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Player, Stage, Tier, wait_for};
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
@@ -22,6 +26,8 @@ use wire::client;
 
 /// Memory of the simulated GPU.
 const MEMORY: &str = "80GiB";
+/// In how many pieces a run is launched.
+const PIECES: u64 = 10;
 /// How many launches are queued before the program waits for them.
 const DEPTH: &str = "1000";
 /// How long the program waits when somebody has come or gone, so that its probes have, too: they take a tenth of a second.
@@ -69,29 +75,36 @@ impl Launches {
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let fewer_rounds = self.rounds.div_ceil(FEWER);
         let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64);
-        let heading =
-            ["KERNELS", "LAUNCHES", "WITHOUT", "ALONE", "SHARING", "ALONE TO WITHOUT", "SHARING MORE"];
         let mut table = Table::new(
-            "microseconds per launch: without an agent, alone with one, sharing the GPU",
-            &heading,
+            "microseconds per launch: without an agent, alone with one, sharing the GPU; alone also to an agent that is stopped",
+            &[
+                "KERNELS",
+                "LAUNCHES",
+                "WITHOUT",
+                "ALONE",
+                "SHARING",
+                "ALONE TO WITHOUT",
+                "ALONE TO STOPPED",
+                "SHARING MORE",
+            ],
         );
         for kernel_us in [0, KERNEL_US] {
             let (count, rounds) =
                 if kernel_us == 0 { (self.count, self.rounds) } else { (self.count / FEWER, fewer_rounds) };
-            let mut taken = [const { Vec::new() }; KINDS.len()];
+            let mut taken = Taken::default();
             for round in 0..rounds {
                 let kinds = if round % 2 == 0 { [0, 1, 2] } else { [1, 0, 2] };
                 let program = Program::start(&stage, kernel_us, count);
                 interruption.check()?;
                 let mut program = program?;
                 for kind in kinds {
-                    let each_us = program.beside(&mut stage, KINDS[kind]);
+                    let done = program.beside(&mut stage, KINDS[kind], &mut taken);
                     interruption.check()?;
-                    taken[kind].push(each_us?);
+                    done?;
                     bar.inc(1);
                 }
             }
-            compare(&mut table, kernel_us, count, taken);
+            compare(&mut table, kernel_us, count, &taken);
         }
         bar.finish_and_clear();
         let mut report = Report::new("launches", &node);
@@ -100,12 +113,39 @@ impl Launches {
     }
 }
 
+/// Microseconds per launch.
+#[derive(Default)]
+struct Taken {
+    without: Vec<f64>,
+    alone: Vec<f64>,
+    sharing: Vec<f64>,
+    /// Each piece while the agent was stopped, and the one beside it while it ran.
+    pieces: Vec<(f64, f64)>,
+}
+
+/// An agent that is stopped for a moment, far shorter than its guard waits for a sign of it.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn now(agent: Pid) -> Result<Self> {
+        kill_process(agent, Signal::STOP).context("could not stop the agent")?;
+        Ok(Self(agent))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
 /// A program that launches whenever it is told to.
 struct Program {
     child: Child,
     lines: ChildStdin,
     taken: Lines<BufReader<ChildStdout>>,
-    count: u64,
+    /// How many launches a piece has.
+    piece: u64,
     /// Dropped last: nobody is in a cgroup that goes.
     _own: Cgroup,
 }
@@ -114,20 +154,20 @@ impl Program {
     /// Starts it, and lets it launch once: the first time takes longer.
     fn start(stage: &Stage, kernel_us: u64, count: u64) -> Result<Self> {
         let own = Cgroup::new("launches", &LABELS)?;
-        let (kernel, number) = (kernel_us.to_string(), count.to_string());
+        let piece = count / PIECES;
+        let (kernel, number) = (kernel_us.to_string(), piece.to_string());
         let words = ["batch", "--each-line", "--kernel-us", &kernel, "--count", &number, "--depth", DEPTH];
         let mut command = own.inside(&stage.work(&words)?);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.context("could not start a CUDA program")?;
         let (lines, taken) =
             child.stdin.take().zip(child.stdout.take()).context("a CUDA program has no pipes")?;
-        let mut program = Self { child, lines, taken: BufReader::new(taken).lines(), count, _own: own };
-        program.launch()?;
+        let mut program = Self { child, lines, taken: BufReader::new(taken).lines(), piece, _own: own };
+        program.run()?;
         Ok(program)
     }
 
-    /// Microseconds per launch, by the program's own clock.
-    fn beside(&mut self, stage: &mut Stage, kind: Beside) -> Result<f64> {
+    fn beside(&mut self, stage: &mut Stage, kind: Beside, taken: &mut Taken) -> Result<()> {
         if kind == Beside::Nobody {
             stage.leave_agent();
         } else if stage.agent_pid().is_err() {
@@ -144,23 +184,56 @@ impl Program {
             wait_for("all programs on the GPU", || tasks(stage) == there || self.has_ended())?;
         }
         std::thread::sleep(SETTLED_AFTER);
-        let each_us = self.launch();
+        match kind {
+            Beside::Nobody => taken.without.push(self.run()?),
+            Beside::Agent => {
+                taken.alone.push(self.run()?);
+                taken.pieces.extend(self.pieces(stage)?);
+            }
+            Beside::AgentAndAnother => taken.sharing.push(self.run()?),
+        }
         drop(another);
         if kind != Beside::Nobody {
             wait_for("the other program's end", || tasks(stage) <= 1)?;
         }
-        each_us
+        Ok(())
     }
 
     fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Lets it launch once.
+    /// All its launches.
+    fn run(&mut self) -> Result<f64> {
+        let pieces: Result<Vec<f64>> = (0..PIECES).map(|_| self.launch()).collect();
+        Ok(mean(&pieces?))
+    }
+
+    /// All its launches, each piece twice: while the agent is stopped, and while it runs.
+    fn pieces(&mut self, stage: &Stage) -> Result<Vec<(f64, f64)>> {
+        let agent = Pid::from_raw(stage.agent_pid()?.cast_signed()).context("the agent has no pid")?;
+        let pair = |piece: u64| {
+            Ok(if piece.is_multiple_of(2) {
+                let stopped = self.launch_while_stopped(agent)?;
+                (stopped, self.launch()?)
+            } else {
+                let runs = self.launch()?;
+                (self.launch_while_stopped(agent)?, runs)
+            })
+        };
+        (0..PIECES).map(pair).collect()
+    }
+
+    fn launch_while_stopped(&mut self, agent: Pid) -> Result<f64> {
+        let _stopped = Stopped::now(agent)?;
+        self.launch()
+    }
+
+    /// One piece: microseconds per launch, by the program's own clock.
     fn launch(&mut self) -> Result<f64> {
         self.lines.write_all(b"\n").context("could not tell a CUDA program to launch")?;
         let taken = self.taken.next().and_then(Result::ok).and_then(|line| line.parse::<f64>().ok());
-        Ok(taken.context("a CUDA program failed")? * 1e6 / self.count as f64)
+        Ok(taken.context("a CUDA program failed")? * 1e6 / self.piece as f64)
     }
 }
 
@@ -177,32 +250,34 @@ fn tasks(stage: &Stage) -> usize {
     tasks.iter().filter(|task| task.end.is_none()).count()
 }
 
-fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: [Vec<f64>; 3]) {
+fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Taken) {
     let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
-    let more = |kind: usize| -> Vec<f64> {
-        taken[kind].iter().zip(&taken[0]).map(|(with, without)| with - without).collect()
+    let runs = |with: &[f64]| -> Vec<(f64, f64)> {
+        taken.without.iter().copied().zip(with.iter().copied()).collect()
     };
-    let base = mean(&taken[0]);
-    // Of the totals, not the mean of the ratios: that is above 1 for two that differ by chance only.
-    let ratio = |kind: usize| mean(&taken[kind]) / base;
-    let (alone_ratio, shared_ratio) = (ratio(1), ratio(2));
-    // One round says nothing of the next.
-    let alone_error = (taken[0].len() > 1).then(|| error_of_mean(&more(1)) / base);
-    let more = Spread::of(more(2));
-    let [without, alone, shared] = taken.map(Spread::of);
+    let (alone, sharing) = (runs(&taken.alone), runs(&taken.sharing));
+    // A piece that something else held up for long counts as one piece.
+    let ratios = |pairs: &[(f64, f64)]| Spread::of_median(pairs.iter().map(|(first, second)| second / first));
+    let (to_without, to_stopped) = (ratios(&alone), ratios(&taken.pieces));
+    let more = Spread::of(sharing.iter().map(|(without, with)| with - without));
+    let [without_us, alone_us, sharing_us] =
+        [&taken.without, &taken.alone, &taken.sharing].map(|each_us| Spread::of(each_us.iter().copied()));
     let figures = json!({
         "case": case,
         "launches": count,
-        "without_agent_us": round(without.median),
-        "alone_us": round(alone.median),
-        "alone_ratio": round(alone_ratio),
-        "alone_ratio_error": alone_error.map(round),
-        "shared_us": round(shared.median),
-        "shared_ratio": round(shared_ratio),
+        "without_agent_us": round(without_us.median),
+        "alone_us": round(alone_us.median),
+        "alone_ratio": round(to_without.median),
+        "alone_ratio_bounds": [round(to_without.least), round(to_without.most)],
+        "alone_to_stopped_ratio": round(to_stopped.median),
+        "alone_to_stopped_ratio_bounds": [round(to_stopped.least), round(to_stopped.most)],
+        "shared_us": round(sharing_us.median),
+        "shared_ratio": round(ratios(&sharing).median),
         "shared_more_us": round(more.median),
     });
-    let [without, alone, shared, more] = [without, alone, shared, more].map(|spread| spread.to_string());
-    let error = alone_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
-    let alone_ratio = format!("{alone_ratio:.3}{error}");
-    table.row(figures, [case, count.to_string(), without, alone, shared, alone_ratio, more]);
+    let [without_us, alone_us, sharing_us, more] =
+        [without_us, alone_us, sharing_us, more].map(|spread| spread.to_string());
+    let [to_without, to_stopped] = [to_without, to_stopped].map(|ratio| format!("{ratio:.3}"));
+    let row = [case, count.to_string(), without_us, alone_us, sharing_us, to_without, to_stopped, more];
+    table.row(figures, row);
 }
