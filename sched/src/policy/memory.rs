@@ -120,11 +120,11 @@ impl Desk<'_> {
         if moves || !has().all(waits) {
             return;
         }
-        // What somebody gave back last may be all they wait for.
-        let Some(since) = has().filter_map(|task| task.stopped_since).chain(scene.gpu.moved_at).max() else {
-            return;
-        };
-        let over = since + scene.settings.patience;
+        let Some(since) = has().filter_map(|task| task.stopped_since).max() else { return };
+        let patience = scene.settings.patience;
+        // What somebody left a moment ago may be all they wait for. But somebody may leave every moment.
+        let left = scene.gpu.moved_at.map(|moved| moved + scene.settings.swap_after);
+        let over = left.into_iter().fold(since + patience, Instant::max).min(since + patience.scaled(2, 1));
         if over <= scene.now {
             self.review.stuck = has().map(|task| task.id).max();
         } else {
@@ -357,7 +357,8 @@ fn set_aside(scene: &Scene<'_>, others: u64) -> u64 {
         reserved = reserved.saturating_add(need.max(task.memory_here()));
     }
     // Contexts, other users and processes not seen yet show only in the sum the GPU reports.
-    reserved.saturating_add(others).saturating_add(scene.gpu.unexplained)
+    let nobodys = scene.gpu.unexplained.saturating_add(scene.gpu.departed);
+    reserved.saturating_add(others).saturating_add(nobodys)
 }
 
 /// Contexts that the last look at the GPU does not show: made since, or being made.

@@ -86,14 +86,12 @@ impl Tracker {
         if bytes > 0 {
             task.context_at.get_or_insert(at);
         }
-        let (given_back, more) = (task.memory.saturating_sub(bytes), bytes > task.memory);
-        task.memory = bytes;
+        let had = core::mem::replace(&mut task.memory, bytes);
         task.memory_peak = task.memory_peak.max(bytes);
         // What has memory was let in, by us or by nobody.
         task.admitted |= bytes > 0;
         if let Some(gpu) = self.gpus.get_mut(&key.1) {
-            gpu.given_back.extend((given_back > 0).then_some((at, given_back)));
-            gpu.allocated_at = gpu.allocated_at.max(more.then_some(at));
+            gpu.has_changed(at, had, bytes);
         }
         self.changed.insert(key.1);
         self.begin_if_due(at, id, events);
@@ -273,15 +271,8 @@ impl Tracker {
         self.becomes_idle(self.clock, id);
         self.unlist(id);
         let Some(task) = self.take(id) else { return };
-        self.leaves(self.clock, task.gpu, task.memory_here());
-    }
-
-    /// Memory has left the GPU, or will in a while. Until the next look it is used by nobody known: the last may be from before, or from
-    /// while it left, when it hid as much of what nobody explains.
-    pub(super) fn leaves(&mut self, at: Instant, gpu: GpuId, bytes: u64) {
-        if let Some(gpu) = self.gpus.get_mut(&gpu).filter(|_| bytes > 0) {
-            gpu.unexplained = gpu.unexplained.saturating_add(bytes);
-            gpu.moved_at = Some(at);
+        if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
+            gpu.departs(self.clock, task.memory_here());
         }
     }
 

@@ -27,8 +27,8 @@ use alloc::vec::Vec;
 /// How many processes that exited are remembered.
 const GONE_REMEMBERED: usize = 1024;
 
-/// How long it is remembered what was given back.
-const GIVEN_BACK_REMEMBERED: Span = Span::from_secs(1);
+/// How long it is remembered what was allocated and given back.
+const CHANGES_REMEMBERED: Span = Span::from_secs(1);
 
 /// A process on a GPU. Tasks come and go on it; this stays until it exits.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,13 @@ pub struct Gpu {
     /// What was used then and was no task's own: contexts, other users, processes not seen yet. What tasks allocated since does not change
     /// that.
     pub unexplained: u64,
-    /// When a task was last seen to have more than before.
-    pub allocated_at: Option<Instant>,
-    /// What tasks gave back since then, and when: it is seen as it is asked for, and done a little later.
-    pub given_back: Vec<(Instant, u64)>,
+    /// What was a task's own, and left with it: by swapping, or with its process. No reading was taken since. The last one may be from while it
+    /// left, when it hid as much of what nobody explains; and the GPU gives memory back a while after its owner is gone.
+    pub departed: u64,
+    /// What tasks allocated lately, and when.
+    pub allocated: VecDeque<(Instant, u64)>,
+    /// What tasks gave back lately, and when: it is seen as it is asked for, and done a little later.
+    pub given_back: VecDeque<(Instant, u64)>,
     /// When a policy last let a task in.
     pub let_in_at: Option<Instant>,
     /// When a task that had waited long was last given a while, whatever the policy said.
@@ -62,6 +65,37 @@ pub struct Gpu {
     pub moved_at: Option<Instant>,
     tasks: BTreeSet<TaskId>,
     share: share::Share,
+}
+
+impl Gpu {
+    /// Somebody looked at it at that moment; `known` is what tasks have now.
+    fn read(&mut self, at: Instant, reading: Reading, known: u64) {
+        self.reading = Some((at, reading));
+        // What was allocated since is not in the reading: it would hide as much of what nobody explains.
+        let since = self.allocated.iter().filter(|(since, _)| *since > at);
+        let known_then = since.fold(known, |known, (_, bytes)| known.saturating_sub(*bytes));
+        self.unexplained = reading.memory_used.saturating_sub(known_then);
+        if self.moved_at.is_none_or(|moved| at > moved) {
+            self.departed = 0;
+        }
+    }
+
+    /// A task that had so much has so much now.
+    fn has_changed(&mut self, at: Instant, from: u64, to: u64) {
+        let changes = if from < to { &mut self.allocated } else { &mut self.given_back };
+        while changes.front().is_some_and(|(since, _)| at.since(*since) >= CHANGES_REMEMBERED) {
+            changes.pop_front();
+        }
+        changes.extend((from != to).then_some((at, from.abs_diff(to))));
+    }
+
+    /// A task's memory left with it.
+    fn departs(&mut self, at: Instant, bytes: u64) {
+        if bytes > 0 {
+            self.departed = self.departed.saturating_add(bytes);
+            self.moved_at = self.moved_at.max(Some(at));
+        }
+    }
 }
 
 /// Everything known, and nothing else.
@@ -152,13 +186,7 @@ impl Tracker {
             Fact::Heard => {}
             Fact::Gpu { gpu, reading } => {
                 let known = self.memory_on(gpu);
-                let seen = self.gpus.entry(gpu).or_default();
-                seen.reading = Some((at, reading));
-                seen.given_back.retain(|(since, _)| at.since(*since) < GIVEN_BACK_REMEMBERED);
-                let unexplained = reading.memory_used.saturating_sub(known);
-                // What was allocated since is known, and not in the reading: it would hide as much of what nobody explains.
-                let overtaken = seen.allocated_at > Some(at);
-                seen.unexplained = if overtaken { unexplained.max(seen.unexplained) } else { unexplained };
+                self.gpus.entry(gpu).or_default().read(at, reading, known);
                 self.changed.insert(gpu);
             }
             Fact::Answer { request, outcome } => self.on_answer(at, request, outcome, &mut events),

@@ -6,7 +6,7 @@
 use super::{Event, Tracker};
 use crate::action::Reason;
 use crate::fact::{GpuId, Process};
-use crate::task::{Ask, Demand, Grip, Swap, TaskId};
+use crate::task::{Ask, Demand, Grip, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -47,8 +47,9 @@ impl Tracker {
         let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
         self.hold_ends(id);
         self.becomes_idle(at, id);
-        if let Some(task) = self.tasks.get(&id) {
-            self.leaves(at, task.gpu, task.memory_here());
+        let here = self.tasks.get(&id).map_or(0, Task::memory_here);
+        if let Some(gpu) = self.gpus.get_mut(&key.1) {
+            gpu.departs(at, here);
         }
         self.moved(at, id, Swap::Out(bytes));
         let Some(task) = self.tasks.get_mut(&id) else { return };
@@ -95,7 +96,7 @@ impl Tracker {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         (task.swap, task.swap_at, task.swap_retry) = (to, at, None);
         if let Some(gpu) = self.gpus.get_mut(&task.gpu) {
-            gpu.moved_at = Some(at);
+            gpu.moved_at = gpu.moved_at.max(Some(at));
         }
         self.changed.insert(task.gpu);
     }

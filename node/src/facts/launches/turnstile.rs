@@ -7,7 +7,7 @@
 //! first context, and let on when fewer than two others are at it, whoever is due first. The last is ready hardly later, and the first a second
 //! sooner. Whoever takes too long is not waited for.
 //!
-//! Of those that start together, whoever is due first is not the first to come: without more, it would be let on 0.3 s later, behind the two
+//! Of those that start together, whoever is due first need not be the first to come: without more, it would be let on 0.3 s later, behind the two
 //! that were. So while one is at it, the second place is kept for a while for those who have begun and are due before all that stand here.
 
 use std::collections::{BTreeSet, HashMap};

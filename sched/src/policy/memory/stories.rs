@@ -393,7 +393,7 @@ fn what_is_given_back_is_had_by_others_a_little_later() {
         let reading = Reading { core_permille: 0, memory_used: 8 * GIB, memory_total: 10 * GIB };
         let mut gpu = Gpu::default();
         gpu.reading = Some((at(0), reading));
-        gpu.given_back.push((at(given_back_at), 4 * GIB));
+        gpu.given_back.push_back((at(given_back_at), 4 * GIB));
         gpu
     };
     let (task, _) = newcomer(1, None);

@@ -215,7 +215,7 @@ fn a_look_from_while_somebody_leaves_does_not_hide_what_nobody_explains() {
     // Its memory is gone before it is said to be.
     desk.hears(5_990, reads(3 * GIB));
     desk.hears(6_000, is_out(1, 5));
-    assert_eq!(desk.decides(6_000), "", "the contexts are still there");
+    assert_eq!(desk.decides(6_000), "", "no look at the GPU has shown what is left");
     desk.hears(6_050, reads(3 * GIB));
     assert_eq!(desk.decides(6_050), "#3 pass 2: there is GPU memory for it");
     desk.hears(6_060, has(2, 6 * GIB));
@@ -248,6 +248,43 @@ fn who_waits_for_more_is_not_let_go_to_fail_while_one_that_exited_gives_its_memo
 }
 
 #[test]
+fn who_waits_for_more_does_not_wait_for_ever_because_others_come_and_go() {
+    let mut desk = Desk::new("earliest-deadline");
+    desk.hears(0, reads(0));
+    for number in [1, 2] {
+        desk.hears(0, on_terms(number, swaps(0, false)));
+        desk.hears(0, arrives(number, number));
+    }
+    desk.decides(0);
+    for number in [1, 2] {
+        desk.hears(10, has(number, 5 * GIB));
+        desk.hears(20, asks(number, 3 * GIB));
+    }
+    desk.decides(20);
+    for moment in (4_800..10_000).step_by(200) {
+        let passer_by = moment as u32;
+        desk.hears(moment, arrives(passer_by, 9));
+        desk.hears(moment, has(passer_by, 1));
+        desk.hears(moment + 1, exits(passer_by));
+        desk.hears(moment + 2, reads(10 * GIB));
+        assert_eq!(desk.decides(moment + 2), "", "somebody left a moment ago");
+    }
+    let stuck = "#3 pass 2: everybody who has GPU memory waits for more of it, and it came last";
+    assert_eq!(desk.decides(10_020), stuck);
+}
+
+#[test]
+fn a_look_that_an_allocation_overtook_shows_that_memory_left() {
+    let mut desk = short_of_memory(swaps(0, true), swaps(10_000, false));
+    assert_eq!(desk.decides(520), LEAVES);
+    desk.hears(6_000, is_out(1, 9));
+    desk.hears(6_001, arrives(3, 9));
+    desk.hears(6_060, has(3, GIB));
+    desk.hears(6_050, reads(0));
+    assert_eq!(desk.decides(6_060), "#3 pass 2: there is GPU memory for it");
+}
+
+#[test]
 fn of_two_that_have_memory_and_wait_for_more_the_later_leaves_and_comes_back_to_what_it_asked_for() {
     let mut desk = Desk::new("earliest-deadline");
     desk.hears(0, reads(0));
@@ -264,9 +301,9 @@ fn of_two_that_have_memory_and_wait_for_more_the_later_leaves_and_comes_back_to_
     assert_eq!(desk.decides(520), "#3 swap out 2: 1 needs its GPU memory");
     desk.hears(4_000, is_out(2, 4));
     assert_eq!(desk.decides(4_000), "", "no look at the GPU has shown it");
-    desk.hears(4_000, reads(4 * GIB));
-    assert_eq!(desk.decides(4_000), "#4 pass 1: there is GPU memory for it");
-    desk.hears(4_001, has(1, 6 * GIB));
+    desk.hears(4_050, reads(4 * GIB));
+    assert_eq!(desk.decides(4_050), "#4 pass 1: there is GPU memory for it");
+    desk.hears(4_051, has(1, 6 * GIB));
     desk.hears(4_100, reads(6 * GIB));
     assert_eq!(desk.decides(16_000), "", "4 GiB are free, and it comes back to 7");
     desk.hears(17_000, exits(1));
