@@ -63,7 +63,7 @@ fn a_request_beside_batches_waits_less_than_time_sliced_and_they_lose_little() {
 
 #[test]
 fn launches_cost_little_more_while_sharing() {
-    let Some(results) = results("launches --launches 40000 --rounds 3") else { return };
+    let Some(results) = results("launches --launches 40000 --rounds 5") else { return };
     assert!(figure(&results, "empty kernels", "shared_ratio") <= 4.0, "{results:?}");
     assert!(figure(&results, "kernels of 20 us", "shared_ratio") <= 1.5, "{results:?}");
     assert!(figure(&results, "kernels of 20 us", "alone_ratio") <= 1.5, "{results:?}");

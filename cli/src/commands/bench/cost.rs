@@ -28,8 +28,8 @@ pub(super) const CASE: &str = "cost of the agent";
 
 /// What a process, or one thread of it, has used.
 #[derive(Clone, Copy, Default)]
-struct Used {
-    cpu_ns: u64,
+pub(super) struct Used {
+    pub(super) cpu_ns: u64,
     /// How often the thread that looks was woken, and what that took: nearly always, a look each.
     looks: u64,
     looking_ns: u64,
@@ -136,7 +136,7 @@ fn cpu_ms(program: &str, words: &[&str]) -> Option<f64> {
 }
 
 /// What all threads of a process have used: the kernel counts it exactly, not by ticks.
-fn used(pid: u32) -> Result<Used> {
+pub(super) fn used(pid: u32) -> Result<Used> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).context("the agent went away")?;
     let mut used = Used::default();
     for thread in threads.flatten() {

@@ -20,18 +20,16 @@ impl Spread {
         Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
     }
 
-    /// The median, and between which two figures that of ever more of them would lie, 19 times of 20: whatever their distribution, as many
-    /// are above it as below, give or take the square root of their number.
+    /// The median, and between which two figures that of ever more of them would lie, at least 19 times of 20 where there are six or more:
+    /// whatever their distribution, each is above it or below as a coin falls.
     pub(super) fn of_median(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
-        let count = sorted.len();
-        // Half of 1.96 deviations of the number of heads in as many throws.
-        let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
-        let low = (count / 2).saturating_sub(off);
-        let high = (count.div_ceil(2) + off).min(count);
-        let whole = Self::of(sorted.iter().copied());
-        Self { median: whole.median, ..Self::of(sorted.drain(low..high)) }
+        let count = sorted.len() as f64;
+        // The number of heads is off by less than 1.96 deviations, of half the square root each, 19 times of 20.
+        let outside = (count / 2.0 - 1.96 * count.sqrt() / 2.0 - 1.0).max(0.0) as usize;
+        let inside = outside..sorted.len() - outside;
+        Self { median: Self::of(sorted.iter().copied()).median, ..Self::of(sorted.drain(inside)) }
     }
 }
 
@@ -85,7 +83,8 @@ mod tests {
         };
         assert_eq!(bounds(1), (0.0, 0.0, 0.0));
         assert_eq!(bounds(3), (0.0, 1.0, 2.0));
-        assert_eq!(bounds(100), (40.0, 49.5, 59.0));
-        assert_eq!(bounds(10_000), (4902.0, 4999.5, 5097.0));
+        assert_eq!(bounds(6), (0.0, 2.5, 5.0));
+        assert_eq!(bounds(100), (39.0, 49.5, 60.0));
+        assert_eq!(bounds(10_000), (4901.0, 4999.5, 5098.0));
     }
 }

@@ -5,10 +5,12 @@
 //! else the machine does meets both alike; beside another last, because its probes stay for a while.
 //!
 //! A run of a second takes a tenth more or less on a machine that is shared: enough to see a probe, and not what an agent costs that has none in
-//! place. So alone the program launches in pieces of less than a tenth of a second, and for every other piece or so the agent is stopped as
-//! Ctrl-Z does: what changes from second to second meets both kinds alike. The bounds of the medians tell how much there is to see.
+//! place. So alone the program launches in pieces of about a tenth of a second, and for every other piece or so the agent is stopped as
+//! Ctrl-Z does: what changes from second to second meets both kinds alike. The bounds of the medians tell how much there is to see; what an agent
+//! does more seldom than in every other piece they do not show, so its processor time is told, too.
 
 use super::cgroup::Cgroup;
+use super::cost;
 use super::figures::{Spread, mean, round};
 use super::report::{Output, Report, Table};
 use super::{Interruption, progress_bar};
@@ -20,14 +22,14 @@ use serde_json::json;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::agent::TaskLine;
 use wire::client;
 
 /// Memory of the simulated GPU.
 const MEMORY: &str = "80GiB";
-/// In how many pieces a run is launched.
-const PIECES: u64 = 10;
+/// How many launches of empty kernels a piece has, at the most: a twentieth of a second or so.
+const PIECE: u64 = 20_000;
 /// How many launches are queued before the program waits for them.
 const DEPTH: &str = "1000";
 /// How long the program waits when somebody has come or gone, so that its probes have, too: they take a tenth of a second.
@@ -85,6 +87,7 @@ impl Launches {
                 "SHARING",
                 "ALONE TO WITHOUT",
                 "ALONE TO STOPPED",
+                "AGENT CPU",
                 "SHARING MORE",
             ],
         );
@@ -121,6 +124,8 @@ struct Taken {
     sharing: Vec<f64>,
     /// Each piece while the agent was stopped, and the one beside it while it ran.
     pieces: Vec<(f64, f64)>,
+    /// What the agent took of one core while the program was alone with it.
+    agent_cpu: Vec<f64>,
 }
 
 /// An agent that is stopped for a moment, far shorter than its guard waits for a sign of it.
@@ -144,8 +149,9 @@ struct Program {
     child: Child,
     lines: ChildStdin,
     taken: Lines<BufReader<ChildStdout>>,
-    /// How many launches a piece has.
+    /// How many launches a piece has, and how many of them a run.
     piece: u64,
+    pieces: u64,
     /// Dropped last: nobody is in a cgroup that goes.
     _own: Cgroup,
 }
@@ -154,7 +160,8 @@ impl Program {
     /// Starts it, and lets it launch once: the first time takes longer.
     fn start(stage: &Stage, kernel_us: u64, count: u64) -> Result<Self> {
         let own = Cgroup::new("launches", &LABELS)?;
-        let piece = count / PIECES;
+        // Kernels that are not empty take longer.
+        let piece = if kernel_us == 0 { PIECE } else { PIECE / FEWER }.min(count);
         let (kernel, number) = (kernel_us.to_string(), piece.to_string());
         let words = ["batch", "--each-line", "--kernel-us", &kernel, "--count", &number, "--depth", DEPTH];
         let mut command = own.inside(&stage.work(&words)?);
@@ -162,7 +169,8 @@ impl Program {
         let mut child = child.context("could not start a CUDA program")?;
         let (lines, taken) =
             child.stdin.take().zip(child.stdout.take()).context("a CUDA program has no pipes")?;
-        let mut program = Self { child, lines, taken: BufReader::new(taken).lines(), piece, _own: own };
+        let (taken, pieces) = (BufReader::new(taken).lines(), count / piece);
+        let mut program = Self { child, lines, taken, piece, pieces, _own: own };
         program.run()?;
         Ok(program)
     }
@@ -187,8 +195,12 @@ impl Program {
         match kind {
             Beside::Nobody => taken.without.push(self.run()?),
             Beside::Agent => {
+                let agent = stage.agent_pid()?;
+                let (start, before) = (Instant::now(), cost::used(agent)?.cpu_ns);
                 taken.alone.push(self.run()?);
-                taken.pieces.extend(self.pieces(stage)?);
+                let cpu_ns = cost::used(agent)?.cpu_ns.saturating_sub(before);
+                taken.agent_cpu.push(cpu_ns as f64 / start.elapsed().as_nanos() as f64);
+                taken.pieces.extend(self.each_piece_twice(agent)?);
             }
             Beside::AgentAndAnother => taken.sharing.push(self.run()?),
         }
@@ -205,23 +217,24 @@ impl Program {
 
     /// All its launches.
     fn run(&mut self) -> Result<f64> {
-        let pieces: Result<Vec<f64>> = (0..PIECES).map(|_| self.launch()).collect();
+        let pieces: Result<Vec<f64>> = (0..self.pieces).map(|_| self.launch()).collect();
         Ok(mean(&pieces?))
     }
 
     /// All its launches, each piece twice: while the agent is stopped, and while it runs.
-    fn pieces(&mut self, stage: &Stage) -> Result<Vec<(f64, f64)>> {
-        let agent = Pid::from_raw(stage.agent_pid()?.cast_signed()).context("the agent has no pid")?;
-        let pair = |piece: u64| {
-            Ok(if piece.is_multiple_of(2) {
+    fn each_piece_twice(&mut self, agent: u32) -> Result<Vec<(f64, f64)>> {
+        let agent = Pid::from_raw(agent.cast_signed()).context("the agent has no pid")?;
+        let mut pairs = Vec::new();
+        for piece in 0..self.pieces {
+            pairs.push(if piece.is_multiple_of(2) {
                 let stopped = self.launch_while_stopped(agent)?;
                 (stopped, self.launch()?)
             } else {
                 let runs = self.launch()?;
                 (self.launch_while_stopped(agent)?, runs)
-            })
-        };
-        (0..PIECES).map(pair).collect()
+            });
+        }
+        Ok(pairs)
     }
 
     fn launch_while_stopped(&mut self, agent: Pid) -> Result<f64> {
@@ -271,6 +284,7 @@ fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Taken) {
         "alone_ratio_bounds": [round(to_without.least), round(to_without.most)],
         "alone_to_stopped_ratio": round(to_stopped.median),
         "alone_to_stopped_ratio_bounds": [round(to_stopped.least), round(to_stopped.most)],
+        "alone_agent_cpu_ratio": round(mean(&taken.agent_cpu)),
         "shared_us": round(sharing_us.median),
         "shared_ratio": round(ratios(&sharing).median),
         "shared_more_us": round(more.median),
@@ -278,6 +292,7 @@ fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Taken) {
     let [without_us, alone_us, sharing_us, more] =
         [without_us, alone_us, sharing_us, more].map(|spread| spread.to_string());
     let [to_without, to_stopped] = [to_without, to_stopped].map(|ratio| format!("{ratio:.3}"));
-    let row = [case, count.to_string(), without_us, alone_us, sharing_us, to_without, to_stopped, more];
+    let cpu = format!("{:.2} %", mean(&taken.agent_cpu) * 100.0);
+    let row = [case, count.to_string(), without_us, alone_us, sharing_us, to_without, to_stopped, cpu, more];
     table.row(figures, row);
 }
