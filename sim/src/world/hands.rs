@@ -18,7 +18,8 @@ impl World<'_> {
     pub(super) fn lay_hand(&mut self, container: usize, hand: Hand) {
         let id = ContainerId(container as u32);
         let here = self.procs_of(id);
-        if self.pods[container].gone || here.is_empty() {
+        // Whoever paused a container resumes it, also if what ran in it has exited since.
+        if self.pods[container].gone || (here.is_empty() && hand != Hand::Resume) {
             return;
         }
         match hand {
