@@ -234,6 +234,7 @@ impl Gates {
     /// Lets the process through, and lets it run if it stands. Urgent work may have come meanwhile: then it waits on, and whoever decides
     /// is told that it does. Who lets it go once more, and has been told of that work, wants it to run beside.
     pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
+        let looked = ns_now();
         let urgent = self.urgent_on(process);
         let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
         let Some(known) = self.known(process) else { return Ok(()) };
@@ -246,9 +247,8 @@ impl Gates {
             (Some(since), None) => known.orders.beside = since,
             (None, None) => {}
         }
-        let stands = known.stands;
         self.write(process.pid)?;
-        match stands {
+        match self.stand(process.pid, looked) {
             // These go on by themselves.
             Some(Stand::Bound(..) | Stand::Context) => Ok(()),
             Some(Stand::Launch) if news.is_some() => {
@@ -256,8 +256,20 @@ impl Gates {
                 Ok(())
             }
             Some(Stand::Launch) => self.go_on(process),
-            _ => self.resume(process.pid),
+            Some(Stand::Allocation) => self.resume(process.pid),
+            // To let it run all the same would be to let it through, if the kernel stopped it for urgent work a moment ago.
+            None => Ok(()),
         }
+    }
+
+    /// Where a process stood at that moment, also if its event is still on the way.
+    fn stand(&mut self, pid: u32, moment_ns: u64) -> Option<Stand> {
+        let told = self.tracked.get(&pid).and_then(|known| known.stands);
+        let untold = self.tables.standing.get(&pid, 0).ok().filter(|standing| standing.since < moment_ns);
+        if let Some(standing) = untold.filter(|_| told.is_none()) {
+            self.take(&Event { at: standing.since, pid, kind: standing.why, value: standing.since });
+        }
+        self.tracked.get(&pid).and_then(|known| known.stands)
     }
 
     /// Lets the process run, whatever else is on the GPU.
