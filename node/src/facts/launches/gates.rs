@@ -249,16 +249,15 @@ impl Gates {
         }
         self.write(process.pid)?;
         match self.stand(process.pid, looked) {
-            // These go on by themselves.
-            Some(Stand::Bound(..) | Stand::Context) => Ok(()),
             Some(Stand::Launch) if news.is_some() => {
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
             }
             Some(Stand::Launch) => self.go_on(process),
             Some(Stand::Allocation) => self.resume(process.pid),
-            // To let it run all the same would be to let it through, if the kernel stopped it for urgent work a moment ago.
-            None => Ok(()),
+            // The first two go on by themselves. Who does not stand runs; to let it run all the same would be to let it through, if the kernel
+            // stopped it for urgent work a moment ago.
+            Some(Stand::Bound(..) | Stand::Context) | None => Ok(()),
         }
     }
 
