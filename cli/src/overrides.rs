@@ -7,9 +7,10 @@
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use wire::deadlines::Deadlines;
+use wire::replace::replace_for_good;
 
 /// Where Leeway keeps what must outlive a restart.
 #[derive(clap::Args, Debug)]
@@ -34,7 +35,7 @@ impl StateDir {
         let outcome = change(&mut deadlines)?;
         if deadlines != before {
             let text = deadlines.render().context("could not write deadlines as JSON")?;
-            replace(&file, &text).map_err(|error| self.not_writable(&error))?;
+            replace_for_good(&file, &text, 0o644).map_err(|error| self.not_writable(&error))?;
         }
         Ok(outcome)
     }
@@ -74,15 +75,4 @@ fn read(file: &Path) -> Result<Deadlines> {
             .help("repair the file, or move it aside: the labels then count for every container")
             .into()
     })
-}
-
-/// Writes beside the file, makes sure it is on the disk, and renames it over the file.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let beside = file.with_extension("json.new");
-    let mut new = File::create(&beside)?;
-    new.write_all(text.as_bytes())?;
-    new.sync_all()?;
-    fs::rename(&beside, file)?;
-    // The rename itself is in the folder.
-    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

@@ -9,10 +9,11 @@ use bollard::errors::Error as DockerError;
 use bollard::models::{Config, ConfigSpec};
 use bollard::query_parameters::ListConfigsOptions;
 use std::collections::HashMap;
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wire::kept::Kept;
+use wire::replace::replace_for_good;
 
 /// What the configs are called, before their number.
 const CONFIG: &str = "leeway-cluster-";
@@ -184,16 +185,12 @@ fn read_file(folder: &Path) -> Result<Kept, NoRecord> {
 }
 
 fn write_file(folder: &Path, kept: &Kept) -> Result<(), NoRecord> {
-    let (path, new) = (folder.join(FILE), folder.join("cluster.json.new"));
+    let path = folder.join(FILE);
     let failed = |error| NoRecord::File(path.clone(), error);
     std::fs::create_dir_all(folder).map_err(failed)?;
     let text = serde_json::to_vec(kept)?;
-    let mut options = std::fs::OpenOptions::new();
     // Whoever reads it can make certificates.
-    let file = options.create(true).truncate(true).write(true).mode(0o600).open(&new);
-    let mut file = file.map_err(failed)?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&new, &path).map_err(failed)
+    replace_for_good(&path, text, 0o600).map_err(failed)
 }
 
 async fn configs(docker: &Docker) -> Result<Vec<Config>, DockerError> {

@@ -14,6 +14,7 @@ pub mod kept;
 pub mod labels;
 pub mod link;
 pub mod ps;
+pub mod replace;
 pub mod report;
 pub mod sim;
 pub mod swap;

@@ -3,6 +3,7 @@
 //! The helper reads one JSON object a line and answers each with one. The file is like that of what is held (see [`crate::held`]): an agent
 //! writes it before it asks the driver for anything, and whoever finds it can bring everything back.
 
+use crate::replace::replace;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -131,9 +132,7 @@ pub fn write(run_dir: &Path, lines: &[SwappedLine]) -> std::io::Result<()> {
         };
     }
     let line = |line| serde_json::to_string(line).unwrap_or_default() + "\n";
-    let beside = file.with_extension("new");
-    std::fs::write(&beside, lines.iter().map(line).collect::<String>())?;
-    std::fs::rename(&beside, &file)
+    replace(&file, lines.iter().map(line).collect::<String>())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The file that says what is held, written before each hold.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use wire::held::{self, HeldLine};
+use wire::replace::replace;
 
 pub(super) struct Held {
     file: PathBuf,
@@ -21,7 +21,7 @@ impl Held {
         if self.written.as_ref() == Some(&lines) {
             return true;
         }
-        match self.replace(&held::text(&lines)) {
+        match replace(&self.file, held::text(&lines)) {
             Ok(()) => {
                 (self.written, self.said) = (Some(lines), false);
                 true
@@ -35,11 +35,5 @@ impl Held {
                 false
             }
         }
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let beside = self.file.with_extension("new");
-        std::fs::write(&beside, text)?;
-        std::fs::rename(&beside, &self.file)
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use wire::replace::replace;
 
 /// The file's name, in the folder of what must not outlive a restart of the machine.
 const FILE: &str = "farewells";
@@ -58,9 +59,7 @@ impl Farewells {
     fn write(&self, (at, masters): &Gone) -> io::Result<()> {
         let at = now().saturating_sub(at.elapsed());
         let lines = [boot()?, at.as_micros().to_string()].into_iter().chain(masters.iter().cloned());
-        let beside = self.file.with_extension("new");
-        std::fs::write(&beside, lines.collect::<Vec<String>>().join("\n"))?;
-        std::fs::rename(&beside, &self.file)
+        replace(&self.file, lines.collect::<Vec<String>>().join("\n"))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use rcgen::{CertificateParams, KeyPair};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use wire::link::JoinAnswer;
+use wire::replace::replace_for_good;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate is renewed after this part of its life.
@@ -115,12 +116,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(new, path)
+    replace_for_good(&folder.join(name), text, 0o600)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use wire::replace::replace;
 
 /// The file's name, in the folder of what must not outlive a restart of the machine.
 const FILE: &str = "stopped";
@@ -37,9 +38,7 @@ impl StoppedFile {
             return Ok(());
         }
         let surplus = all.len().saturating_sub(STOPPED_MAX);
-        let beside = self.0.with_extension("new");
-        std::fs::write(&beside, all[surplus..].join("\n"))?;
-        std::fs::rename(&beside, &self.0)
+        replace(&self.0, all[surplus..].join("\n"))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::facts::process::{is_still, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use sched::Process;
 use std::path::{Path, PathBuf};
+use wire::replace::replace;
 
 /// The file's name, in the folder of what must not outlive a restart of the machine.
 const FILE: &str = "probed";
@@ -20,8 +21,7 @@ impl Roll {
     pub(super) fn write(&self, processes: impl Iterator<Item = Process>) {
         let lines = processes.map(|process| format!("{} {}\n", process.pid, process.started));
         let text = lines.collect::<Vec<String>>().concat();
-        let beside = self.0.with_extension("new");
-        let _ = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.0));
+        let _ = replace(&self.0, text);
     }
 }
 
