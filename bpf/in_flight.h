@@ -83,6 +83,9 @@ static __always_inline __u64 error_of(struct span *span, __u64 together)
 static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u32 pid, __u64 now)
 {
 	__u64 length = now - span->first, tail = now - span->latest, error;
+	/* Another thread may have begun the next span. */
+	if (now <= span->first || now < span->latest)
+		return;
 	if (!span->launches || urgent || span->lost >= length)
 		return;
 	if (!span->bounded || !span->estimate) {

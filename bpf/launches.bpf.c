@@ -12,6 +12,11 @@
 
 #define SIGSTOP 19
 #define CUDA_SUCCESS 0
+#define CUDA_ERROR_ECC_UNCORRECTABLE 214
+#define CUDA_ERROR_NVLINK_UNCORRECTABLE 220
+/* The first and the last of the errors with which a kernel ends its context. */
+#define CUDA_ERROR_ILLEGAL_ADDRESS 700
+#define CUDA_ERROR_TENSOR_MEMORY_LEAK 721
 #define PROCESSES_MAX 4096
 #define CALLS_MAX 16384
 #define BLOCKS_MAX 262144
@@ -124,15 +129,22 @@ static __always_inline __u32 slot_of(__u64 cookie, __u32 pid)
 #include "streams.h"
 #include "in_flight.h"
 
-/* A process that stands and calls the driver all the same was let go by somebody else. Its other threads may be on their way into a call
- * as the first is stopped; later than that, only a process that runs can call. */
-static __always_inline void notice_leak(struct orders *orders, __u32 pid, __u64 now)
+/* Whether the gates obey: an agent that hangs, or whose guard opens them, does not renew its lease. */
+static __always_inline struct control *in_force(__u64 now)
 {
-	struct standing *standing;
-	if (!(orders->flags & SHUT_LAUNCHES))
+	__u32 zero = 0;
+	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
+	return control && now < control->lease ? control : 0;
+}
+
+/* A process that stands and calls the driver all the same was let go by somebody else: we strike it off first. Its other threads may be on
+ * their way into a call as the first is stopped; later than that, only a process that runs can call. */
+static __always_inline void notice_leak(__u32 pid, __u64 now)
+{
+	struct standing *standing = bpf_map_lookup_elem(&STANDING, &pid);
+	if (!standing || !in_force(now))
 		return;
-	standing = bpf_map_lookup_elem(&STANDING, &pid);
-	if (standing && (standing->thread == (__u32)bpf_get_current_pid_tgid() || now > standing->since + STRAGGLE_NS))
+	if (standing->thread == (__u32)bpf_get_current_pid_tgid() || now > standing->since + STRAGGLE_NS)
 		tell(now, pid, SAW_LEAK, 0);
 }
 
@@ -142,7 +154,7 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	__u64 *resumed, at;
 	if (!span->stands)
 		return;
-	notice_leak(orders, pid, now);
+	notice_leak(pid, now);
 	resumed = bpf_map_lookup_elem(&RESUMED, &pid);
 	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
 	span->stands = 0;
@@ -155,8 +167,11 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 
 static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
 {
-	struct standing standing = {.since = now, .why = kind, .thread = (__u32)bpf_get_current_pid_tgid()};
-	bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY);
+	struct standing standing = {
+		.since = now, .value = value, .why = kind, .thread = (__u32)bpf_get_current_pid_tgid()};
+	/* Nobody is stopped who cannot be written down. */
+	if (bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY))
+		return;
 	if (kind == SAW_STAND || kind == SAW_STAND_BOUND)
 		span->stands = now;
 	if (bpf_send_signal(SIGSTOP)) {
@@ -171,10 +186,9 @@ static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 
 static __always_inline __u32 verdict(struct span *span, struct orders *orders, struct gpu_state *gpu,
 				     struct gpu_orders *gpu_orders, __u64 now, __u64 *until)
 {
-	__u32 zero = 0;
 	__u64 ahead, left, low;
-	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
-	if (!control || now >= control->lease)
+	struct control *control = in_force(now);
+	if (!control)
 		return 0;
 	if (orders->flags & SHUT_LAUNCHES)
 		return SAW_STAND;
@@ -301,11 +315,9 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u32 pid,
 					__u64 id, __u64 now)
 {
-	__u32 zero = 0;
-	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
 	struct call call = {.operation = OP_ALLOCATE, .out = out, .bytes = bytes};
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
-	if (control && now < control->lease && (orders->flags & SHUT_ALLOCATIONS))
+	if ((orders->flags & SHUT_ALLOCATIONS) && in_force(now))
 		stop(span, pid, now, SAW_STAND_ALLOCATION, bytes);
 }
 
@@ -322,9 +334,7 @@ static __always_inline void on_free(struct span *span, __u64 address, __u32 pid,
 
 static __always_inline void on_context(struct span *span, struct orders *orders, __u32 pid, __u64 now)
 {
-	__u32 zero = 0;
-	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
-	if (control && now < control->lease && (orders->flags & SHUT_CONTEXT))
+	if ((orders->flags & SHUT_CONTEXT) && in_force(now))
 		stop(span, pid, now, SAW_STAND_CONTEXT, 0);
 }
 
@@ -380,11 +390,19 @@ int on_entry(struct pt_regs *regs)
 	return 0;
 }
 
+/* Whether a wait returned because a kernel failed. Such an error ends the context: whatever was on the GPU is gone, and every later wait says
+ * the same. */
+static __always_inline int ended_its_context(__u32 result)
+{
+	return (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result <= CUDA_ERROR_TENSOR_MEMORY_LEAK) ||
+	       result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_NVLINK_UNCORRECTABLE;
+}
+
 SEC("uretprobe")
 int on_return(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(regs);
-	__u32 pid = id >> 32, slot = cookie >> SLOT_SHIFT;
+	__u32 pid = id >> 32, slot = cookie >> SLOT_SHIFT, result;
 	struct orders *orders;
 	struct span *span;
 	struct call *call;
@@ -397,7 +415,13 @@ int on_return(struct pt_regs *regs)
 		return 0;
 	orders = orders_in(slot, pid);
 	span = bpf_map_lookup_elem(&SPANS, &slot);
-	if (orders && span && (__u32)regs->rax == CUDA_SUCCESS) {
+	result = regs->rax;
+	if (orders && span && call->operation == OP_WAIT && ended_its_context(result)) {
+		call->bits = ~0ULL;
+		call->sequence = span->sequence;
+		result = CUDA_SUCCESS;
+	}
+	if (orders && span && result == CUDA_SUCCESS) {
 		if (call->operation == OP_WAIT) {
 			/* Nobody can wait for a stream that records: whatever we missed, it does not. */
 			if (span->capturing & call->stream)

@@ -24,6 +24,7 @@ enum place {
 	AT_NOWHERE = 0, /* it has none, and so uses the default stream */
 	AT_ARGUMENT_1 = 1, /* … up to 6: in that argument */
 	AT_ARGUMENT_6 = 6,
+	AT_ARGUMENT_8 = 8,   /* on the stack, as is the ninth: cuMemcpyBatchAsync_v2 */
 	AT_ARGUMENT_9 = 9,   /* cuLaunchKernel */
 	AT_CONFIGURATION = 10, /* cuLaunchKernelEx: in the structure that its first argument points to */
 	AT_EVENT = 11,       /* an event in the first argument stands for the stream it was put into */
@@ -113,7 +114,8 @@ struct gpu_state {
 /* Who was stopped by us: this list cannot lag behind, since the program that stops writes it first. */
 struct standing {
 	__u64 since;
-	__u32 why;    /* an event's kind */
+	__u64 value;  /* what its event says */
+	__u32 why;    /* the event's kind */
 	__u32 thread; /* which of its threads was about to launch */
 };
 

@@ -32,8 +32,9 @@ static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie, __u3
 	__u64 stream = 0, stack = regs->rsp, first = regs->rdi;
 	READ_NOW(stack);
 	READ_NOW(first);
-	if (place == AT_ARGUMENT_9 || place == AT_CONFIGURATION) {
-		__u64 from = place == AT_ARGUMENT_9 ? stack + 24 : first + 32;
+	if (place >= AT_ARGUMENT_8 && place <= AT_CONFIGURATION) {
+		/* Above the return address are the seventh argument and those after it. */
+		__u64 from = place == AT_CONFIGURATION ? first + 32 : stack + 8 * (place - 6);
 		bpf_probe_read_user(&stream, sizeof(stream), (void *)from);
 	} else {
 		stream = argument(regs, place);

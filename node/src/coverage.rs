@@ -21,6 +21,8 @@ const OVERTAKEN_FOR: Span = Span::from_secs(10);
 
 /// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
 const LEAKS_MAX: u32 = 2;
+/// How many of one process's leaks are told: who resumes itself where only its work in flight is bounded could do so a thousand times a second.
+const LEAKS_TOLD_MAX: u32 = 16;
 
 /// A process that was seen to start.
 struct Start {
@@ -327,7 +329,8 @@ impl Owner {
         let leaks = self.probed.leaks.entry(process).or_default();
         *leaks += 1;
         let leaks = *leaks;
-        if let Some((at_us, line)) = views::leak(self, at, (process, gpu), leaks, leaks >= LEAKS_MAX) {
+        let told = views::leak(self, at, (process, gpu), leaks, leaks >= LEAKS_MAX);
+        if let Some((at_us, line)) = told.filter(|_| leaks <= LEAKS_TOLD_MAX) {
             self.feed.tell(at_us, line);
         }
         if leaks == LEAKS_MAX {

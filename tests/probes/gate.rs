@@ -3,7 +3,7 @@
 use crate::daemon::shared;
 use crate::errors::alone;
 use crate::scene::{Scene, eventually, seconds};
-use crate::stand::{Box, events, now, one_runs_and_one_stands, remove};
+use crate::stand::{Box, events, looks, now, one_runs_and_one_stands, remove, stands_again_and_again};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -143,12 +143,9 @@ fn who_stands_for_what_is_in_flight_is_let_go_when_the_agent_hangs() {
     let server = urgent_with(&scene, "idle", &["100000", "--kernel-us", "1000", "--every", "10s"]);
     // Until its first launch its gate is shut, for memory.
     has_a_request(&server);
-    let looks = || (0..100).map(|_| background.stands_after(Duration::from_millis(2)));
-    eventually("process that stands again and again", || {
-        (looks().filter(|stands| *stands).count() > 30).then_some(())
-    });
+    stands_again_and_again(&background);
     agent.signal(Signal::STOP);
-    eventually("process that runs and runs", || looks().all(|stands| !stands).then_some(()));
+    eventually("process that runs and runs", || looks(&background).all(|stands| !stands).then_some(()));
     agent.signal(Signal::CONT);
     remove(&scene, &[&background, &server]);
     agent.stop();

@@ -3,8 +3,18 @@
 use crate::daemon::{output, shared};
 use crate::errors::alone;
 use crate::scene::{Scene, eventually};
-use crate::stand::{events, one_runs_and_one_stands, remove};
+use crate::stand::{Box, events, one_runs_and_one_stands, remove, stands_again_and_again};
 use serde_json::Value;
+
+/// Another process of the container resumes its first one, the program, again and again.
+fn resumes_itself(scene: &Scene, tenant: &Box) {
+    let resume = "while kill -CONT 1; do usleep 20000; done";
+    output(&mut scene.daemon.docker(["exec", "-d", &tenant.name, "sh", "-c", resume]));
+}
+
+fn leaks(scene: &Scene) -> Vec<Value> {
+    events(scene).into_iter().filter(|event| event["event"] == "leaked").collect()
+}
 
 #[test]
 fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
@@ -12,11 +22,9 @@ fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
     let (first, second) = one_runs_and_one_stands(&scene, "leaks");
-    // Another process of the container; its first one is the program.
-    let resume = "while kill -CONT 1; do usleep 20000; done";
-    output(&mut scene.daemon.docker(["exec", "-d", &second.name, "sh", "-c", resume]));
+    resumes_itself(&scene, &second);
     eventually("a container that is frozen", || second.is_frozen().then_some(()));
-    let leaks: Vec<Value> = events(&scene).into_iter().filter(|event| event["event"] == "leaked").collect();
+    let leaks = leaks(&scene);
     assert!(leaks.iter().all(|event| event["name"] == second.name.as_str()), "{leaks:?}");
     let reason = |event: &Value| event["reason"].as_str().expect("a reason").to_owned();
     assert_eq!(reason(&leaks[0]), "somebody else resumed it at its gate, 1 time so far");
@@ -35,4 +43,26 @@ fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
     agent.stop();
     second.comes_to_run();
     remove(&scene, &[&first, &second]);
+}
+
+/// Nobody is held: the server has nothing to do. Who queues much beside it is bounded, though it has a deadline, for that is far longer.
+#[test]
+fn who_resumes_itself_where_its_work_in_flight_is_bounded_is_noticed() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--policy", "least-slack"]);
+    let serve = ["leeway", "work", "serve", "--after", "1s", "--requests", "100000", "--kernel-us", "1000"];
+    let serve = [serve.as_slice(), &["--every", "10s"]].concat();
+    let server = Box::start(&scene, "idle", &["-dl", "20ms", "--task", "burst"], &serve);
+    eventually("request", || (!scene.tasks(&server.name).is_empty()).then_some(()));
+    let batch = ["leeway", "work", "batch", "--kernel-us", "20000", "--depth", "16", "--for", "10m"];
+    let tenant = Box::start(&scene, "bounded", &["-dl", "12h"], &batch);
+    stands_again_and_again(&tenant);
+    assert_eq!(leaks(&scene), [] as [Value; 0]);
+    resumes_itself(&scene, &tenant);
+    eventually("leak", || {
+        leaks(&scene).iter().any(|leak| leak["name"] == tenant.name.as_str()).then_some(())
+    });
+    remove(&scene, &[&server, &tenant]);
+    agent.stop();
 }

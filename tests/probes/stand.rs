@@ -4,6 +4,7 @@ use crate::daemon::{output, stdout};
 use crate::scene::{Scene, eventually};
 use node::actuator::freezer::Freezer;
 use serde_json::Value;
+use std::time::Duration;
 
 /// A container of a test: its name, its first process, and its cgroup.
 pub(crate) struct Box {
@@ -27,7 +28,7 @@ impl Box {
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
-    pub(crate) fn stands_after(&self, a_while: std::time::Duration) -> bool {
+    pub(crate) fn stands_after(&self, a_while: Duration) -> bool {
         std::thread::sleep(a_while);
         self.stands()
     }
@@ -54,6 +55,19 @@ pub(crate) fn one_runs_and_one_stands(scene: &Scene, name: &str) -> (Box, Box) {
     second.comes_to_stand();
     assert!(!first.stands());
     (first, second)
+}
+
+/// Whether a process stands, again and again.
+pub(crate) fn looks(of: &Box) -> impl Iterator<Item = bool> {
+    (0..100).map(|_| of.stands_after(Duration::from_millis(2)))
+}
+
+/// The bound of what is in flight lets a process go and stops it soon after; a hold would last.
+pub(crate) fn stands_again_and_again(one: &Box) {
+    eventually("process that stands again and again", || {
+        let stood = looks(one).filter(|stands| *stands).count();
+        (30..100).contains(&stood).then_some(())
+    });
 }
 
 pub(crate) fn remove(scene: &Scene, boxes: &[&Box]) {

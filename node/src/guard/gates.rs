@@ -3,7 +3,7 @@
 //! The kernel itself writes down whom it stops, before it does, so this list cannot lag behind; and what is shut is open once the lease
 //! is over, whoever still runs through it.
 
-use crate::facts::launches::{CONTROL_BYTES, LEASE_OVER};
+use crate::facts::launches::{CONTROL_BYTES, LEASE_OVER, STANDING_BYTES};
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
@@ -22,7 +22,7 @@ const HELLO: u8 = b'g';
 /// The gates of one agent.
 pub(super) struct Gates {
     control: Array<MapData, [u8; CONTROL_BYTES]>,
-    standing: HashMap<MapData, u32, [u8; 16]>,
+    standing: HashMap<MapData, u32, [u8; STANDING_BYTES]>,
 }
 
 impl Gates {

@@ -3,9 +3,15 @@
 use super::Scheduler;
 use super::verdict::candidates;
 use crate::fact::{GpuId, Process};
+use crate::policy::Candidate;
+use crate::task::Deadline;
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+/// How many times longer a deadline must be than an urgent one for its task to make way whatever its own slack: of a first run nobody
+/// knows the slack, and hours can wait for milliseconds.
+const FAR_LONGER: i64 = 8;
 
 /// What a process is to the others on its GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +21,8 @@ pub enum Role {
     Plain,
     /// Those that yield must stop the moment it launches.
     Urgent,
-    /// It has no deadline to make, and stops while somebody urgent has work on the GPU.
+    /// It has no deadline to make, or a longer one than somebody urgent: it stops while urgent work is on the GPU, and never has much of its own
+    /// in flight.
     Yields,
 }
 
@@ -26,13 +33,23 @@ impl Scheduler {
         let policy = self.policies.get(&gpu).unwrap_or(&self.policy);
         let mut candidates = candidates(self, now, gpu);
         candidates.retain(|candidate| !candidate.task.is_away());
-        let urgent: Vec<bool> =
-            candidates.iter().map(|candidate| policy.is_urgent(now, &self.settings, candidate)).collect();
+        let is_urgent = |candidate: &Candidate<'_>| {
+            !candidate.task.is_frozen_in_flight() && policy.is_urgent(now, &self.settings, candidate)
+        };
+        let deadline = |candidate: &Candidate<'_>| {
+            let terms = self.tracker.terms_of(candidate.task);
+            terms.deadline.filter(|_| candidate.due.is_some()).map(Deadline::span)
+        };
+        let urgent: Vec<bool> = candidates.iter().map(is_urgent).collect();
+        let of_urgent = candidates.iter().zip(&urgent).filter(|(_, urgent)| **urgent);
+        let shortest = of_urgent.filter_map(|(candidate, _)| deadline(candidate)).min();
         let of_candidates = candidates.iter().zip(urgent).map(|(candidate, urgent)| {
-            let role = match candidate.due {
+            let role = match (deadline(candidate), shortest) {
                 _ if candidate.task.is_frozen_in_flight() => Role::Plain,
+                (None, _) if policy.knows_urgency() => Role::Yields,
+                (Some(own), Some(shortest)) if own > shortest.scaled(FAR_LONGER, 1) => Role::Yields,
                 _ if urgent => Role::Urgent,
-                None if policy.knows_urgency() => Role::Yields,
+                (Some(own), Some(shortest)) if own > shortest => Role::Yields,
                 _ => Role::Plain,
             };
             (candidate.task.process, role)
@@ -70,6 +87,38 @@ mod tests {
         assert_eq!(roles("earliest-deadline", 1000), (Role::Urgent, Role::Yields));
         assert_eq!(roles("fifo", 30), (Role::Plain, Role::Plain));
         assert_eq!(roles("least-slack", 0), (Role::Yields, Role::Yields), "nobody is urgent");
+    }
+
+    #[test]
+    fn who_has_a_longer_deadline_yields_to_who_is_urgent() {
+        // A server whose requests take nearly all of the time they have, and a task of which something is known or nothing.
+        let roles = |policy: &str, deadline_ms: i64, expect_ms: Option<i64>| {
+            let mut desk = Desk::new(policy);
+            let server = Terms { expect: Some(ms(290)), ..terms(Mode::Burst, 300) };
+            let other = Terms { expect: expect_ms.map(ms), ..terms(Mode::Process, deadline_ms) };
+            for (number, terms) in [(1, server), (2, other)] {
+                desk.hears(0, on_terms(number, terms));
+                desk.hears(0, arrives(number, number));
+            }
+            let roles = desk.scheduler.roles(at(0), GPU);
+            (roles[&process(1)], roles[&process(2)])
+        };
+        let hours = 4 * 60 * 60 * 1000;
+        for policy in ["least-slack", "earliest-deadline"] {
+            assert_eq!(roles(policy, hours, None), (Role::Urgent, Role::Yields), "hours can wait");
+            assert_eq!(roles(policy, 2400, None), (Role::Urgent, Role::Urgent), "eight times as long");
+        }
+        assert_eq!(
+            roles("least-slack", 2000, Some(10)),
+            (Role::Urgent, Role::Yields),
+            "it has time to spare"
+        );
+        assert_eq!(
+            roles("least-slack", 200, Some(10)),
+            (Role::Urgent, Role::Plain),
+            "but a shorter deadline"
+        );
+        assert_eq!(roles("fifo", hours, None), (Role::Plain, Role::Plain));
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod roles;
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES,
-    YIELDS, kind,
+    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing,
+    TELL_COPIES, YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -266,7 +266,7 @@ impl Gates {
         let told = self.tracked.get(&pid).and_then(|known| known.stands);
         let untold = self.tables.standing.get(&pid, 0).ok().filter(|standing| standing.since < moment_ns);
         if let Some(standing) = untold.filter(|_| told.is_none()) {
-            self.take(&Event { at: standing.since, pid, kind: standing.why, value: standing.since });
+            self.take(&standing.event(pid));
         }
         self.tracked.get(&pid).and_then(|known| known.stands)
     }
@@ -297,6 +297,9 @@ impl Gates {
             return None;
         };
         let process = known.process;
+        if kind::STANDS.contains(&event.kind) && !is_listed(&self.tables, event) {
+            return None;
+        }
         let work = match event.kind {
             kind::COPY => Work::Copies,
             kind::LAUNCH => {
@@ -381,22 +384,15 @@ impl Gates {
 
     /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
     pub(super) fn sweep(&mut self, let_all_go: bool) {
-        let listed: Vec<(u32, u64, u32)> = self
-            .tables
-            .standing
-            .iter()
-            .filter_map(Result::ok)
-            .map(|(pid, standing)| (pid, standing.since, standing.why))
-            .collect();
-        for (pid, since, why) in listed {
+        let listed: Vec<(u32, Standing)> = self.tables.standing.iter().filter_map(Result::ok).collect();
+        for (pid, standing) in listed {
             let told = self.tracked.get(&pid).is_some_and(|known| known.stands.is_some());
             // One that was stopped as its probes were taken out is nobody's to let go but ours.
             if let_all_go || !self.tracked.contains_key(&pid) {
                 let _ = self.resume(pid);
             } else if !told {
-                let event = Event { at: since, pid, kind: why, value: since };
-                let found = self.take(&event);
-                self.outbox.extend(found.map(|(process, work)| (since, process, work)));
+                let found = self.take(&standing.event(pid));
+                self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
             }
         }
     }
@@ -451,4 +447,10 @@ impl Gates {
         let Some(known) = self.tracked.get(&pid) else { return Ok(()) };
         self.tables.orders.set(known.slot, known.orders, 0).map_err(io::Error::other)
     }
+}
+
+/// Whether a stop is still in the kernel's list. One that is not is over: it was found in the list before its event was read, and its process
+/// let go; or the guard did that, while we hung.
+fn is_listed(tables: &Tables, event: &Event) -> bool {
+    tables.standing.get(&event.pid, 0).is_ok_and(|standing| standing.since == event.at)
 }

@@ -7,6 +7,7 @@
 
 use super::layout::{Control, GpuOrders, GpuState, Orders, Span, Standing};
 use super::symbols::Points;
+use super::threads;
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_type};
 use std::collections::HashSet;
@@ -29,6 +30,8 @@ pub(super) enum Refused {
     Kernel { what: &'static str, error: io::Error },
     #[error("the compiled programs cannot be understood: {0}")]
     Object(String),
+    #[error("this kernel's probes see one thread of a process only; Linux 6.10 and later see all")]
+    OneThread,
 }
 
 /// The tables.
@@ -111,9 +114,14 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
         dropped: Map::Array(take("DROPPED")?).try_into().map_err(wrong)?,
         guards,
     };
-    let ring = Map::RingBuf(take("EVENTS")?).try_into().map_err(wrong)?;
+    let mut ring = Map::RingBuf(take("EVENTS")?).try_into().map_err(wrong)?;
     let private = maps.into_iter().map(|(_, data)| data).collect();
-    Ok((Programs { entry, returns, _private: private }, tables, ring))
+    let programs = Programs { entry, returns, _private: private };
+    match threads::are_seen(&programs, &mut ring) {
+        Ok(true) => Ok((programs, tables, ring)),
+        Ok(false) => Err(Refused::OneThread),
+        Err(error) => Err(Refused::Kernel { what: "a probe", error }),
+    }
 }
 
 impl Programs {

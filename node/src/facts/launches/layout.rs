@@ -20,6 +20,7 @@ pub(super) mod operation {
 /// Where an operation's stream (or size) is, in the second byte.
 pub(super) mod place {
     pub(crate) const NOWHERE: u64 = 0;
+    pub(crate) const ARGUMENT_8: u64 = 8;
     pub(crate) const ARGUMENT_9: u64 = 9;
     pub(crate) const CONFIGURATION: u64 = 10;
     pub(crate) const EVENT: u64 = 11;
@@ -160,9 +161,13 @@ pub(super) struct GpuState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     pub(super) since: u64,
+    pub(super) value: u64,
     pub(super) why: u32,
     thread: u32,
 }
+
+/// The size of [`Standing`].
+pub(crate) const STANDING_BYTES: usize = size_of::<Standing>();
 
 /// What the kernel tells.
 #[repr(C)]
@@ -204,6 +209,13 @@ unsafe impl aya::Pod for Span {}
 unsafe impl aya::Pod for GpuState {}
 // SAFETY: as above.
 unsafe impl aya::Pod for Standing {}
+
+impl Standing {
+    /// What was told when it was stopped.
+    pub(super) fn event(&self, pid: u32) -> Event {
+        Event { at: self.since, pid, kind: self.why, value: self.value }
+    }
+}
 
 impl Event {
     /// The event in an entry of the ring, if it is one.

@@ -3,7 +3,7 @@
 //! Every process's first call into the driver is seen. The launches of a process are probed only while somebody needs to know: it
 //! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
 //!
-//! In reading order: `symbols` (which functions), `library` (of which file), `layout` and `kernel` (the programs and tables),
+//! In reading order: `symbols` (which functions), `library` (of which file), `layout`, `kernel` and `threads` (the programs and tables, and whether they see everything),
 //! `attach` (probes come and go), `roll`, `slots`, `turnstile` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears
 //! from the kernel.
 
@@ -15,11 +15,12 @@ mod library;
 mod roll;
 mod slots;
 mod symbols;
+mod threads;
 mod turnstile;
 
 use super::exits::Exits;
 use super::{Home, News, Teller, Told, process};
-pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER};
+pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER, STANDING_BYTES};
 pub(crate) use roll::let_go;
 
 use attach::{Attacher, Order};

@@ -8,7 +8,8 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The functions, by their names without version and variant; what each does, and where its stream or size is.
+/// The functions, by their names without version and variant, unless one version has its stream elsewhere; what each does, and where its
+/// stream or size is.
 const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuInit", op::INIT, place::NOWHERE),
     ("cuCtxCreate", op::CONTEXT, place::NOWHERE),
@@ -31,8 +32,15 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuMemcpy2DAsync", op::COPY, 2),
     ("cuMemcpy3DAsync", op::COPY, 2),
     ("cuMemcpy3DPeerAsync", op::COPY, 2),
-    ("cuMemcpyBatchAsync", op::COPY, place::NOWHERE),
-    ("cuMemcpy3DBatchAsync", op::COPY, place::NOWHERE),
+    ("cuMemcpyWithAttributesAsync", op::COPY, 5),
+    ("cuMemcpy3DWithAttributesAsync", op::COPY, 3),
+    ("cuMemcpyBatchAsync", op::COPY, place::ARGUMENT_9),
+    ("cuMemcpyBatchAsync_v2", op::COPY, place::ARGUMENT_8),
+    ("cuMemcpy3DBatchAsync", op::COPY, 5),
+    ("cuMemcpy3DBatchAsync_v2", op::COPY, 4),
+    ("cuMemPrefetchAsync", op::COPY, 4),
+    ("cuMemPrefetchAsync_v2", op::COPY, 5),
+    ("cuMemPrefetchBatchAsync", op::COPY, place::ARGUMENT_8),
     // Within the device and fills: the program does not wait for them, whatever their names say.
     ("cuMemcpyDtoD", op::COPY, place::NOWHERE),
     ("cuMemsetD8", op::COPY, place::NOWHERE),
@@ -61,6 +69,8 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuMemcpy3D", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuMemcpy3DPeer", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuCtxSynchronize", op::WAIT, place::EVERYTHING),
+    ("cuCtxDestroy", op::WAIT, place::EVERYTHING),
+    ("cuDevicePrimaryCtxReset", op::WAIT, place::EVERYTHING),
     ("cuStreamSynchronize", op::WAIT, 1),
     ("cuStreamQuery", op::WAIT, 1),
     ("cuEventSynchronize", op::WAIT, place::EVENT),
@@ -172,11 +182,12 @@ fn cookie(symbol: &str) -> Option<u64> {
         Some(name) => (name, PER_THREAD),
         None => (symbol, 0),
     };
-    let name = match name.rsplit_once("_v") {
+    let base = match name.rsplit_once("_v") {
         Some((base, version)) if version.parse::<u8>().is_ok() => base,
         _ => name,
     };
-    let (_, operation, place) = FUNCTIONS.iter().find(|(function, ..)| *function == name)?;
+    let named = |name: &str| FUNCTIONS.iter().find(|(function, ..)| *function == name);
+    let (_, operation, place) = named(name).or_else(|| named(base))?;
     Some(operation | place << 8 | per_thread << 16)
 }
 
@@ -194,6 +205,9 @@ mod tests {
             cookie("cuMemcpyHtoD_v2_ptds"),
             cookie("cuMemcpyHtoD").map(|cookie| cookie | PER_THREAD << 16)
         );
+        let place = |symbol| cookie(symbol).map(|cookie| cookie >> 8 & 0xff);
+        assert_eq!(place("cuMemcpyBatchAsync_ptsz"), Some(place::ARGUMENT_9));
+        assert_eq!(place("cuMemcpyBatchAsync_v2_ptsz"), Some(place::ARGUMENT_8), "it has one argument fewer");
         for other in ["cuLaunchKernelFoo", "cuMemGetInfo_v2", "cuLaunchHostFunc", "cuMemAllocHost_v2", ""] {
             assert_eq!(cookie(other), None, "{other}");
         }
