@@ -24,6 +24,15 @@ const MARKED_MAX: usize = 30;
 /// Half the width of a bar; from one to the next it is one.
 const BAR_HALF: f64 = 0.35;
 
+/// Where the first key of a colour is, how much room each takes besides its name, and what a character of that takes, roughly.
+const KEYS_AT: (i32, i32) = (78, 10);
+const KEY_WIDTH: i32 = 44;
+const KEY_HEIGHT: i32 = 18;
+const CHARACTER_WIDTH: f64 = 6.3;
+
+/// A part of the picture.
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
 /// How an axis grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Scale {
@@ -146,8 +155,9 @@ where
     {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         area.fill(&WHITE).map_err(|error| wrong(&error))?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(&plot.title, (FONT, 18))
+        let below = area.titled(&plot.title, (FONT, 18)).map_err(|error| wrong(&error))?;
+        let below = keys(&below, &plot.series).map_err(|error| wrong(&error))?;
+        let mut chart = ChartBuilder::on(&below)
             .margin(14)
             .x_label_area_size(44)
             .y_label_area_size(64)
@@ -164,10 +174,7 @@ where
         for (series, colour) in plot.series.iter().zip(COLOURS.iter().cycle()) {
             let marks = if series.points.len() > MARKED_MAX { 0 } else { 3 };
             let line = LineSeries::new(series.points.iter().copied(), colour.stroke_width(2));
-            let width = if series.is_bar { 8 } else { 2 };
-            let key = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(width));
-            let drawn = chart.draw_series(line.point_size(marks)).map_err(|error| wrong(&error))?;
-            drawn.label(&series.name).legend(key);
+            chart.draw_series(line.point_size(marks)).map_err(|error| wrong(&error))?;
             let bar = |&(at, up): &(f64, f64)| {
                 Rectangle::new([(at - BAR_HALF, 0.0), (at + BAR_HALF, up)], colour.mix(0.6).filled())
             };
@@ -178,13 +185,25 @@ where
             };
             chart.draw_series(series.whiskers.iter().map(whisker)).map_err(|error| wrong(&error))?;
         }
-        let mut keys = chart.configure_series_labels();
-        keys.position(SeriesLabelPosition::UpperLeft).background_style(WHITE.mix(0.8));
-        keys.border_style(RGBColor(0xcc, 0xcc, 0xcc)).label_font((FONT, 12));
-        keys.draw().map_err(|error| wrong(&error))?;
         area.present().map_err(|error| wrong(&error))?;
     }
     Ok(text)
+}
+
+/// Which colour is what, in lines above the curves, where it covers none of them; and the room below.
+fn keys<'a>(area: &Area<'a>, series: &[Series]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
+    let (mut across, mut down) = KEYS_AT;
+    for (series, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+        let width = KEY_WIDTH + (series.name.chars().count() as f64 * CHARACTER_WIDTH) as i32;
+        if across > KEYS_AT.0 && across + width > SIZE.0 as i32 {
+            (across, down) = (KEYS_AT.0, down + KEY_HEIGHT);
+        }
+        let ends = vec![(across, down), (across + 18, down)];
+        area.draw(&PathElement::new(ends, colour.stroke_width(if series.is_bar { 8 } else { 2 })))?;
+        area.draw(&Text::new(series.name.clone(), (across + 24, down - 6), (FONT, 12)))?;
+        across += width;
+    }
+    Ok(area.split_vertically(down + KEY_HEIGHT / 2).1)
 }
 
 /// A number on an axis, no longer than it must be.
@@ -193,6 +212,7 @@ fn label(value: f64) -> String {
         size if size >= 10_000.0 => format!("{:.0}k", value / 1_000.0),
         size if size >= 10.0 || value == 0.0 => format!("{value:.0}"),
         size if size >= 1.0 => format!("{value:.1}"),
+        size if size >= 0.001 => format!("{value:.3}").trim_end_matches('0').to_owned(),
         _ => format!("{value:.2e}"),
     }
 }
