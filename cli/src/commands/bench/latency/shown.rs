@@ -6,7 +6,7 @@ use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::json;
 use wire::agent::NodeLine;
 
-/// The figures of one case in one round.
+/// A figure of one case in one round: from the server alone, and from time slicing and an agent.
 type Figure = fn(&Outcome, &(Outcome, Outcome)) -> f64;
 
 /// What is written down of each case: the median of the rounds, with the least and the most.

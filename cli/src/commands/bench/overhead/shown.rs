@@ -5,8 +5,11 @@ use crate::commands::bench::figures::{Spread, add, round, rounds_told};
 use crate::commands::bench::report::{Plot, Report, Table};
 use serde_json::json;
 
+/// A figure of one round.
+type Figure = fn(&Taken) -> f64;
+
 /// What is written down of each kind of agent: the median of the rounds, with the least and the most.
-const FIGURES: [(&str, fn(&Taken) -> f64); 6] = [
+const FIGURES: [(&str, Figure); 6] = [
     ("tasks_per_second", |one| one.tasks_per_second),
     ("task_s", |one| one.task_s),
     ("agent_cpu_percent", |one| one.agents(|used| used.cpu_ratio * 100.0)),

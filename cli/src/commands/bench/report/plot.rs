@@ -212,7 +212,7 @@ fn label(value: f64) -> String {
         size if size >= 10_000.0 => format!("{:.0}k", value / 1_000.0),
         size if size >= 10.0 || value == 0.0 => format!("{value:.0}"),
         size if size >= 1.0 => format!("{value:.1}"),
-        size if size >= 0.001 => format!("{value:.3}").trim_end_matches('0').to_owned(),
+        size if size >= 0.001 => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => format!("{value:.2e}"),
     }
 }
