@@ -3,6 +3,7 @@
 mod benches;
 mod hit_rate;
 mod interruptions;
+mod refusals;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -21,6 +21,8 @@ use wire::journal::{FactLine, Line, OutcomeLine};
 
 /// Room for the contexts of many programs.
 const MEMORY: &str = "1000GiB";
+/// What a round takes, in seconds, roughly: for the progress bar only.
+const ROUND_S: f64 = 0.05;
 /// No deadline that matters here: all that counts is that there is one.
 const DEADLINE: &str = "12h";
 
@@ -41,7 +43,7 @@ impl Hold {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
-        let bar = progress_bar(2 * u64::from(self.rounds));
+        let bar = progress_bar(2 * u64::from(self.rounds), ROUND_S);
         // In memory, as `/run` is: what is held is written there before each hold, and a disk would be measured instead.
         let in_memory = Path::new("/dev/shm");
         let place = if in_memory.is_dir() { in_memory.to_owned() } else { std::env::temp_dir() };

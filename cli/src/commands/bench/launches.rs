@@ -35,6 +35,8 @@ const PIECE: u64 = 20_000;
 const DEPTH: &str = "1000";
 /// How long the program waits when somebody has come or gone, so that its probes have, too: they take a tenth of a second.
 const SETTLED_AFTER: Duration = Duration::from_millis(700);
+/// What a run takes, in seconds, roughly: for the progress bar only.
+const RUN_S: f64 = 2.5;
 /// The kernels that are not empty.
 const KERNEL_US: u64 = 20;
 /// Of them there are that many times fewer, in that many times fewer rounds: each takes longer, and they differ less.
@@ -77,7 +79,7 @@ impl Launches {
         let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let fewer_rounds = self.rounds.div_ceil(FEWER);
-        let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64);
+        let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64, RUN_S);
         let mut report = Report::new("launches", &node);
         let mut table = shown::table();
         for kernel_us in [0, KERNEL_US] {

@@ -20,6 +20,8 @@ const NOW: Instant = Instant::from_micros(1_000_000_000);
 const PLACEMENTS: u32 = 200;
 /// How often the paper's way is timed: it takes long enough.
 const SORTINGS: u32 = 3;
+/// What a round takes, in seconds, roughly: for the progress bar only.
+const ROUND_S: f64 = 0.3;
 /// One node in so many takes nobody.
 const BARRED: u64 = 8;
 /// The most memory a node has free.
@@ -54,7 +56,7 @@ impl Nodelist {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
-        let bar = progress_bar(self.nodes.len() as u64 * u64::from(self.rounds));
+        let bar = progress_bar(self.nodes.len() as u64 * u64::from(self.rounds), ROUND_S);
         let mut all = Vec::new();
         for nodes in &self.nodes {
             let mut rounds = Vec::new();

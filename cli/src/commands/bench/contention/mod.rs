@@ -56,7 +56,7 @@ pub(super) struct Contention {
     #[arg(long, value_enum)]
     tier: Option<Tier>,
     /// Memory of the simulated GPU
-    #[arg(long, value_name = "M", default_value = "140GiB")]
+    #[arg(long, value_name = "M", default_value = "140GiB", value_parser = wire::bytes::normalised)]
     memory: String,
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
