@@ -2,3 +2,17 @@
 
 mod benches;
 mod hit_rate;
+mod interruptions;
+mod refusals;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Two benchmarks at once would measure each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -2,7 +2,8 @@
 //!
 //! A table of promises has a column `proof`. Its cells hold, in backticks, one or more of:
 //! a test (`sim::seeds::a_story`: the last part is the function, the others its folder, file or module),
-//! a benchmark (`placement` or `placement/200`), a script (`scripts/test`) or a command (`leeway sim …`).
+//! a benchmark (`placement` or `placement/200`), a script (`scripts/test`) or a command (`leeway sim …`). Of `leeway bench` the
+//! measurement is named, too, and of a script that has parts, the part.
 //! A promise that is not kept yet says *pending* there.
 
 use crate::files::{Complaint, File};
@@ -65,21 +66,33 @@ fn tests(files: &[File]) -> Vec<(&File, String)> {
 
 fn exists(proof: &str, files: &[File], tests: &[(&File, String)]) -> bool {
     if let Some(arguments) = proof.strip_prefix("leeway ") {
-        let command = arguments.split_whitespace().next().unwrap_or_default();
-        let module = format!("cli/src/commands/{command}");
+        let mut words = arguments.split_whitespace();
+        let module = match (words.next().unwrap_or_default(), words.next()) {
+            ("bench", Some(measurement)) => format!("bench/{measurement}"),
+            (command, _) => command.to_owned(),
+        };
+        let module = format!("cli/src/commands/{module}");
         return files
             .iter()
             .any(|file| file.path == format!("{module}.rs") || file.path == format!("{module}/mod.rs"));
     }
     if proof.starts_with("scripts/") {
-        let script = proof.split_whitespace().next().unwrap_or_default();
-        return files.iter().any(|file| file.path == script);
+        let mut words = proof.split_whitespace();
+        let (script, part) = (words.next().unwrap_or_default(), words.next());
+        let knows = |file: &File| part.is_none_or(|part| part.starts_with('-') || has_part(part, file));
+        return files.iter().any(|file| file.path == script && knows(file));
     }
     let mut parts: Vec<&str> = proof.split("::").collect();
     let name = parts.pop().unwrap_or_default();
     let stands_in = |file: &File| parts.iter().all(|part| is_part_of(part, file));
     let is_test = tests.iter().any(|(file, test)| test == name && stands_in(file));
     is_test || files.iter().any(|file| stands_in(file) && is_benchmark(name, file))
+}
+
+/// Whether a script has a case for this word, as in `large) # the largest`. One without any takes what it is given.
+fn has_part(part: &str, script: &File) -> bool {
+    let has = |start: &str| script.lines().any(|(_, line)| line.trim_start().starts_with(start));
+    !has("case ") || has(&format!("{part})"))
 }
 
 /// Whether a part of a test's path is a folder, the file, or a module within it.
@@ -110,7 +123,11 @@ mod tests {
             File::new("sim/tests/seeds.rs", "mod stories {\n#[test]\nfn a_story() {}\n}\nfn no_test() {}"),
             File::new("sched/benches/placement.rs", "c.benchmark_group(\"nodes\");"),
             File::new("cli/src/commands/sim.rs", ""),
+            File::new("cli/src/commands/bench.rs", ""),
+            File::new("cli/src/commands/bench/hold.rs", ""),
+            File::new("cli/src/commands/bench/contention/mod.rs", ""),
             File::new("scripts/test", ""),
+            File::new("scripts/measure", "case $part in\nlarge) # the largest\n\tlarge\n\t;;\nesac"),
         ];
         check(&files).iter().map(ToString::to_string).collect()
     }
@@ -124,7 +141,12 @@ mod tests {
             "`placement`",
             "`sched::placement::nodes/200`",
             "`leeway sim --preset paper`",
+            "`leeway bench hold --rounds 3`",
+            "`leeway bench contention`",
             "`scripts/test`",
+            "`scripts/test anything`",
+            "`scripts/measure large`",
+            "`scripts/measure --all`",
             "*pending*",
             "`later`, Pending",
         ] {
@@ -140,7 +162,9 @@ mod tests {
             "`no_test`",
             "`a_story`, `a_tale`",
             "`leeway dance`",
+            "`leeway bench dance`",
             "`scripts/dance`",
+            "`scripts/measure dance`",
             "`edges/200`",
         ] {
             let complaints = complaints_about(proof);

@@ -9,7 +9,6 @@ mod master;
 
 use super::report::{Output, Plot, Report, Scale, Series, Table, svg};
 use super::{Interruption, Progress};
-use crate::failure::Failure;
 use anyhow::{Context, Result};
 use crowd::Crowd;
 use master::{Master, Used};
@@ -18,8 +17,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wire::cluster::{MasterLine, PlaceWanted, Placed};
 
-/// How many nodes a node list may have here.
-const NODES_MAX: usize = 100_000;
 /// How long after a placement the next is asked for.
 const PLACEMENT_GAP: Duration = Duration::from_millis(5);
 /// What each container that is placed asks for: the numbers matter little, as long as there is room.
@@ -30,14 +27,14 @@ const EXPECT_US: i64 = 10_000;
 #[derive(clap::Args)]
 pub(super) struct Agents {
     /// How many nodes there are, one measurement each
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10,100,1000,10000")]
-    nodes: Vec<usize>,
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10,100,1000,10000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: Vec<u32>,
     /// How long each of the three phases lasts, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// How many containers are placed
-    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
-    placements: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    placements: u32,
     /// Draw the curves as a picture
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -69,21 +66,19 @@ pub(super) struct Measured {
 
 impl Agents {
     pub(crate) fn run(self) -> Result<()> {
-        if let Some(wrong) = self.nodes.iter().find(|nodes| !(1..=NODES_MAX).contains(*nodes)) {
-            let why = format!("--nodes: {wrong} is out of range: accepted are 1 to {NODES_MAX}");
-            return Err(Failure::input(why).into());
-        }
         self.output.prepare()?;
         allow_many_files();
         let interruption = Interruption::expect()?;
         // Three phases, and what it takes until all are connected.
-        let about = |nodes: usize| 3.0 * self.seconds as f64 + nodes as f64 / 300.0;
+        let about = |nodes: u32| 3.0 * self.seconds as f64 + f64::from(nodes) / 300.0;
         let progress = Progress::new(self.nodes.iter().map(|nodes| about(*nodes)).sum());
         let mut all = Vec::new();
         for nodes in &self.nodes {
             progress.now(&format!("{nodes} nodes"));
-            all.push(self.measure(*nodes).with_context(|| format!("could not measure {nodes} nodes"))?);
+            let measured = self.measure(*nodes as usize, &interruption);
+            // Ctrl-C ends the master, too, and that is no failure of its own.
             interruption.check()?;
+            all.push(measured.with_context(|| format!("could not measure {nodes} nodes"))?);
             progress.done(about(*nodes));
         }
         progress.end();
@@ -97,26 +92,29 @@ impl Agents {
         self.output.show(&report)
     }
 
-    fn measure(&self, nodes: usize) -> Result<Measured> {
+    fn measure(&self, nodes: usize, interruption: &Interruption) -> Result<Measured> {
         let mut master = Master::new(nodes)?;
         master.start()?;
         let started = Instant::now();
         let crowd = Crowd::start(&master, nodes)?;
         let connected_ms = master.wait_for(nodes, started)?;
         let phase = Duration::from_secs(self.seconds);
-        let idle = master.over(|| std::thread::sleep(phase))?;
+        // Who interrupts us is seen by whoever called this.
+        let pass = |span: Duration| drop(interruption.sleep(span));
+        let idle = master.over(|| pass(phase))?;
         crowd.become_busy();
-        let reporting = master.over(|| std::thread::sleep(phase))?;
+        let reporting = master.over(|| pass(phase))?;
         let mut latencies = Vec::new();
         let mut failed = None;
         let busy = master.over(|| {
             let started = Instant::now();
-            match self.place(&master) {
+            match self.place(&master, interruption) {
                 Ok(taken) => latencies = taken,
                 Err(error) => failed = Some(error),
             }
-            std::thread::sleep(phase.saturating_sub(started.elapsed()));
+            pass(phase.saturating_sub(started.elapsed()));
         })?;
+        interruption.check()?;
         if let Some(error) = failed {
             return Err(error);
         }
@@ -147,14 +145,15 @@ impl Agents {
     }
 
     /// Places containers one after the other; how long each took, in order.
-    fn place(&self, master: &Master) -> Result<Vec<u64>> {
+    fn place(&self, master: &Master, interruption: &Interruption) -> Result<Vec<u64>> {
         let wanted = PlaceWanted {
             deadline_us: Some(DEADLINE_US),
             expect_us: Some(EXPECT_US),
             ..PlaceWanted::default()
         };
-        let mut latencies = Vec::with_capacity(self.placements);
+        let mut latencies = Vec::with_capacity(self.placements as usize);
         for _ in 0..self.placements {
+            interruption.check()?;
             let started = Instant::now();
             let _: Placed = wire::client::send(master.socket(), "POST", "/v1/placements", &wanted)?;
             latencies.push(started.elapsed().as_micros() as u64);

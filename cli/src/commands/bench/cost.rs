@@ -1,10 +1,11 @@
 //! What it costs to watch: the agent's share of a core and its memory, beside what programs started every 0.2 s would take.
 
+use super::Interruption;
 use super::crowd::Crowd;
-use super::figures::round;
+use super::figures::{read, round};
 use super::report::Table;
 use crate::failure::Failure;
-use crate::stage::{Stage, Tier, wait_for};
+use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -23,6 +24,8 @@ const NVIDIA_SMI_MS: f64 = 26.0;
 /// The agent's thread that looks at the GPUs.
 const LOOKER: &str = "gpu";
 
+/// How long after their start containers only do what they do all the time.
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// What a case is called.
 pub(super) const CASE: &str = "cost of the agent";
 
@@ -80,14 +83,15 @@ pub(super) fn of_agent(
     containers: usize,
     plain: bool,
     during: Duration,
+    interruption: &Interruption,
 ) -> Result<Vec<Value>> {
-    let crowd = Crowd::gather(stage, containers, plain)?;
+    let crowd = Crowd::gather(stage, containers, plain, interruption)?;
     let tasks = || stage.node().map_or(0, |node| node.gpus.iter().map(|gpu| gpu.tasks).sum());
-    wait_for("all containers on the GPU", || tasks() >= containers)?;
+    interruption.wait_for("all containers on the GPU", || tasks() >= containers)?;
     // What a start costs is not what watching costs.
-    std::thread::sleep(Duration::from_secs(2));
+    interruption.sleep(SETTLED_AFTER)?;
     let meter = Meter::start(stage)?;
-    std::thread::sleep(during);
+    interruption.sleep(during)?;
     let (cpu_ratio, looks) = (meter.cpu_ratio()?, meter.looks()?);
     let mut results = vec![json!({
         "case": CASE,
@@ -102,7 +106,7 @@ pub(super) fn of_agent(
     })];
     results.extend(crowd.first_id().map(|id| of_spawning(Some(id))));
     drop(crowd);
-    wait_for("an empty GPU", || tasks() == 0)?;
+    interruption.wait_for("an empty GPU", || tasks() == 0)?;
     Ok(results)
 }
 
@@ -172,14 +176,14 @@ pub(super) fn table(costs: &[Value]) -> Table {
     let mut table =
         Table::new(CASE, &["CONTAINERS", "KIND", "TIER", "CPU", "MEMORY", "LOOKS A SECOND", "CPU A LOOK"]);
     for cost in costs {
-        let figure = |name: &str| cost[name].as_f64().unwrap_or_default();
+        let figure = |name: &str| read(cost, name);
         let word = |name: &str| cost[name].as_str().unwrap_or_default().to_owned();
         let cells = [
             cost["containers"].to_string(),
             word("kind"),
             word("tier"),
-            format!("{:.2} %", figure("agent_cpu_ratio") * 100.0),
-            format!("{:.1} MiB", figure("agent_rss_bytes") / f64::from(1 << 20)),
+            format!("{:.2} %", figure("agent_cpu_ratio").scaled(100.0)),
+            format!("{:.1} MiB", figure("agent_rss_bytes").scaled(1.0 / f64::from(1 << 20))),
             format!("{:.0}", figure("looks_per_second")),
             format!("{:.0} us", figure("look_cpu_us")),
         ];

@@ -3,6 +3,7 @@
 //! Docker's where Docker answers and the GPU is a simulated one, else plain cgroups with our labels: for the agent the two differ in
 //! where the labels come from.
 
+use super::Interruption;
 use super::cgroup::Cgroup;
 use crate::failure::Failure;
 use crate::stage::{Player, Stage};
@@ -29,7 +30,12 @@ pub(super) enum Crowd {
 
 impl Crowd {
     /// Gathers that many.
-    pub(super) fn gather(stage: &Stage, count: usize, plain: bool) -> Result<Self> {
+    pub(super) fn gather(
+        stage: &Stage,
+        count: usize,
+        plain: bool,
+        interruption: &Interruption,
+    ) -> Result<Self> {
         let mut crowd = if plain || !stage.is_simulated() || !import() {
             Self::Plain { players: Vec::new(), cgroups: Vec::new() }
         } else {
@@ -37,9 +43,10 @@ impl Crowd {
         };
         // What there is of it goes when it is dropped, also half-way.
         match &mut crowd {
-            Self::Docker { ids } => start(stage, ids, count)?,
+            Self::Docker { ids } => start(stage, ids, count, interruption)?,
             Self::Plain { players, cgroups } => {
                 for number in 0..count {
+                    interruption.check()?;
                     let cgroup = Cgroup::new(&number.to_string(), &[LABEL])?;
                     players.push(Player::start(&mut cgroup.inside(&stage.work(&HOLD)?))?);
                     cgroups.push(cgroup);
@@ -98,10 +105,11 @@ pub(super) fn import() -> bool {
     child.wait().is_ok_and(|status| given && status.success())
 }
 
-fn start(stage: &Stage, ids: &mut Vec<String>, count: usize) -> Result<()> {
+fn start(stage: &Stage, ids: &mut Vec<String>, count: usize, interruption: &Interruption) -> Result<()> {
     let options = crate::gpu::options::of(stage.driver(), None)?;
     let label = format!("{}={}", LABEL.0, LABEL.1);
     while ids.len() < count {
+        interruption.check()?;
         let some = AT_ONCE.min(count - ids.len());
         let mut starting = Vec::new();
         for _ in 0..some {

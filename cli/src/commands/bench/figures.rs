@@ -1,5 +1,6 @@
 //! Figures of repeated runs: what is in the middle, and how far they spread.
 
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The median, the least and the most; or the bounds of the median.
@@ -18,6 +19,11 @@ impl Spread {
         let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
         let median = f64::midpoint(at(low), at(high));
         Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
+    }
+
+    /// In another unit.
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        Self { median: self.median * factor, least: self.least * factor, most: self.most * factor }
     }
 
     /// The median, and between which two figures that of ever more of them would lie, at least 19 times of 20 where there are six or more:
@@ -44,6 +50,28 @@ impl fmt::Display for Spread {
         }
         write!(formatter, "{median} ({least} to {most})")
     }
+}
+
+/// Writes it down for programs: the median under this name, and the spread that people see beside it.
+pub(super) fn add(case: &mut Value, name: &str, spread: Spread) {
+    case[name] = json!(round(spread.median));
+    case[format!("{name}_least")] = json!(round(spread.least));
+    case[format!("{name}_most")] = json!(round(spread.most));
+}
+
+/// What was written down so; without a spread, a single figure.
+pub(super) fn read(case: &Value, name: &str) -> Spread {
+    let median = case[name].as_f64().unwrap_or(f64::NAN);
+    let end = |end: &str| case[format!("{name}_{end}")].as_f64().unwrap_or(median);
+    Spread { median, least: end("least"), most: end("most") }
+}
+
+/// What a table's title says of its rounds.
+pub(super) fn rounds_told(rounds: usize) -> String {
+    if rounds == 1 {
+        return "one round".to_owned();
+    }
+    format!("medians of {rounds} rounds, with the least and the most")
 }
 
 pub(super) fn mean(figures: &[f64]) -> f64 {

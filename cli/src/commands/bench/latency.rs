@@ -1,18 +1,20 @@
 //! `leeway bench latency`: how long a request waits beside batches that keep the GPU full.
 //!
 //! A server with a deadline has one kernel of ten milliseconds to run ten times a second. It runs alone, beside two batches that the GPU's own
-//! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too.
+//! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too. Round by
+//! round everything is run once, and compared with what the same round gave.
+
+mod shown;
 
 use super::cgroup::Cgroup;
-use super::figures::round;
-use super::report::{Output, Report, Table};
-use super::{Interruption, progress_bar};
+use super::program::Program;
+use super::report::Output;
+use super::{Interruption, Progress};
 use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Memory of the simulated GPU.
@@ -27,6 +29,11 @@ const EVERY: Duration = Duration::from_millis(100);
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 /// How many requests are not counted: while the first are served, the agent learns what the neighbours' kernels take.
 const WARM: usize = 10;
+/// What a run takes besides: for the progress bar only.
+const COMING_AND_GOING: Duration = Duration::from_millis(500);
+/// The longest kernel, and the most kernels queued ahead: more than this no batch has, and no run ends.
+const KERNEL_US_MAX: u64 = 10_000_000;
+const DEPTH_MAX: u64 = 100_000;
 
 /// Measure a request's time beside batches, and what that costs them
 #[derive(clap::Args)]
@@ -37,9 +44,15 @@ pub(super) struct Latency {
     /// Each request's deadline: with much time to spare the policy has no reason to make anybody wait
     #[arg(long, value_name = "D", default_value = "20ms", value_parser = wire::duration::parse)]
     deadline: Duration,
+    /// Give the batches a deadline of their own; without it they have none
+    #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+    batch_deadline: Option<Duration>,
     /// How many requests arrive; the first ten are not counted
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=100_000))]
     requests: u32,
+    /// How often each is run; the median counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
     driver: Option<PathBuf>,
@@ -56,19 +69,38 @@ struct Case {
 
 impl Case {
     fn parse(text: &str) -> Result<Self, String> {
-        let positive = |text: &str| text.parse().ok().filter(|number| *number > 0);
-        let parts = text.split_once(':').and_then(|(us, depth)| Some((positive(us)?, positive(depth)?)));
-        let (kernel_us, depth) = parts.ok_or("accepted are two positive numbers, as in 5000:8")?;
+        let number = |text: &str, most| text.parse().ok().filter(|number| (1..=most).contains(number));
+        let parts = text
+            .split_once(':')
+            .and_then(|(us, depth)| Some((number(us, KERNEL_US_MAX)?, number(depth, DEPTH_MAX)?)));
+        let (kernel_us, depth) = parts.ok_or_else(|| {
+            format!("accepted are two positive numbers, as in 5000:8, up to {KERNEL_US_MAX}:{DEPTH_MAX}")
+        })?;
         Ok(Self { kernel_us, depth })
     }
 }
 
 /// What one run gave.
 struct Outcome {
-    p50_ms: f64,
-    p99_ms: f64,
+    /// What each request took that counts, in milliseconds, from the shortest.
+    times: Vec<f64>,
+    /// The longest of those that do not count.
+    warm_most: f64,
     /// Kernels of all neighbours together, each second.
     throughput: f64,
+}
+
+impl Outcome {
+    fn at(&self, percent: usize) -> f64 {
+        let place = (self.times.len() * percent).div_ceil(100).saturating_sub(1);
+        self.times.get(place).copied().unwrap_or_default()
+    }
+}
+
+/// What one round gave: the server alone, and for each case shared by time slicing and by an agent.
+struct Round {
+    alone: Outcome,
+    cases: Vec<(Outcome, Outcome)>,
 }
 
 impl Latency {
@@ -87,116 +119,103 @@ impl Latency {
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let bar = progress_bar(1 + 2 * self.cases.len() as u64);
-        let perform = |stage: &Stage, case| {
-            let outcome = self.perform(stage, case);
-            bar.inc(1);
-            interruption.check()?;
-            outcome
-        };
-        stage.leave_agent();
-        let alone = perform(&stage, None)?;
-        let heading =
-            ["BESIDE", "ALONE P50, P99", "TIME SLICING", "LEEWAY", "P99 RATIO", "BATCHES' THROUGHPUT"];
-        let mut table =
-            Table::new("milliseconds per request; ratios to being alone, and to time slicing", &heading);
-        for case in &self.cases {
-            stage.leave_agent();
-            let sliced = perform(&stage, Some(*case))?;
-            stage.enter_agent()?;
-            let managed = perform(&stage, Some(*case))?;
-            self.compare(&mut table, *case, &alone, &sliced, &managed);
+        let each = (self.span() + COMING_AND_GOING).as_secs_f64();
+        let progress = Progress::new(each * f64::from(self.rounds) * (1 + 2 * self.cases.len()) as f64);
+        let mut rounds = Vec::new();
+        for _ in 0..self.rounds {
+            let mut perform = |what: &str, managed: bool, case| -> Result<Outcome> {
+                progress.now(what);
+                if managed {
+                    stage.enter_agent()?;
+                } else {
+                    stage.leave_agent();
+                }
+                let outcome = self.perform(&mut stage, case, &interruption)?;
+                progress.done(each);
+                Ok(outcome)
+            };
+            let alone = perform("alone", false, None)?;
+            let mut cases = Vec::new();
+            for case in &self.cases {
+                let Case { kernel_us, depth } = case;
+                let beside = format!("beside {kernel_us} us, {depth} deep");
+                let sliced = perform(&format!("{beside}, time slicing"), false, Some(*case))?;
+                cases.push((sliced, perform(&beside, true, Some(*case))?));
+            }
+            rounds.push(Round { alone, cases });
         }
-        bar.finish_and_clear();
-        let mut report = Report::new("latency", &node);
-        report.table(table);
-        self.output.show(&report)
+        progress.end();
+        drop(stage);
+        self.output.show(&self.shown(&node, &rounds))
+    }
+
+    /// From the start of a run until the last request has arrived.
+    fn span(&self) -> Duration {
+        FIRST_AFTER + EVERY * self.requests
     }
 
     /// One run: the server, and its neighbours if it has any.
-    fn perform(&self, stage: &Stage, case: Option<Case>) -> Result<Outcome> {
-        let millis = |span: Duration| format!("{}ms", span.as_millis());
+    fn perform(&self, stage: &mut Stage, case: Option<Case>, interruption: &Interruption) -> Result<Outcome> {
         let deadline = millis(self.deadline);
         let server = Cgroup::new("server", &[("leeway.deadline", &deadline), ("leeway.task", "burst")])?;
+        let batch_deadline = self.batch_deadline.map(millis);
+        let label = batch_deadline.as_deref().map_or(("leeway.manage", "true"), |d| ("leeway.deadline", d));
         let count = if case.is_some() { NEIGHBOURS } else { 0 };
-        let cgroup = |number| Cgroup::new(&format!("batch{number}"), &[("leeway.manage", "true")]);
+        let cgroup = |number| Cgroup::new(&format!("batch{number}"), &[label]);
         let cgroups = (0..count).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
-        let spawn = |cgroup: &Cgroup, words: &[&str]| -> Result<Program> {
-            let mut command = cgroup.inside(&stage.work(words)?);
-            Ok(Program(command.stdout(Stdio::piped()).spawn().context("could not start a CUDA program")?))
-        };
-        let span = millis(FIRST_AFTER + EVERY * self.requests);
-        let mut batches = Vec::new();
-        if let Some(Case { kernel_us, depth }) = case {
-            let (kernel, depth) = (kernel_us.to_string(), depth.to_string());
+        let mut programs = Vec::new();
+        let started = self.start(stage, &server, case.zip(Some(cgroups.as_slice())), &mut programs);
+        let reports =
+            started.and_then(|()| programs.iter_mut().map(|program| program.report(interruption)).collect());
+        let reports: Vec<Value> = interruption.or_let_go(stage, reports)?;
+        let batches = &reports[..count];
+        let kernels = |batch: &Value| batch["kernels_per_second"].as_f64().unwrap_or_default();
+        let throughput = batches.iter().map(kernels).sum();
+        let served = reports.last().and_then(|report| report["requests"].as_array());
+        let served = served.ok_or_else(|| Failure::new("a server served nobody"))?;
+        let took = |request: &Value| Some((request["end"].as_f64()? - request["start"].as_f64()?) * 1e3);
+        let warm_most = served.iter().take(WARM).filter_map(took).fold(0.0, f64::max);
+        let mut times: Vec<f64> = served.iter().skip(WARM).filter_map(took).collect();
+        times.sort_by(f64::total_cmp);
+        Ok(Outcome { times, warm_most, throughput })
+    }
+
+    /// The batches, then the server, each in its cgroup.
+    fn start(
+        &self,
+        stage: &Stage,
+        server: &Cgroup,
+        batches: Option<(Case, &[Cgroup])>,
+        programs: &mut Vec<Program>,
+    ) -> Result<()> {
+        if let Some((Case { kernel_us, depth }, cgroups)) = batches {
+            let (kernel, depth, span) = (kernel_us.to_string(), depth.to_string(), millis(self.span()));
             let words = ["batch", "--json", "--kernel-us", &kernel, "--depth", &depth, "--for", &span];
-            for cgroup in &cgroups {
-                batches.push(spawn(cgroup, &words)?);
+            for cgroup in cgroups {
+                programs.push(Program::start(stage, cgroup, &words)?);
             }
         }
         let (every, after, requests) = (millis(EVERY), millis(FIRST_AFTER), self.requests.to_string());
         let words = ["serve", "--json", "--kernel-us", REQUEST_US, "--every", &every];
         let words = [words.as_slice(), &["--after", &after, "--requests", &requests]].concat();
-        let served = spawn(&server, &words)?.report()?;
-        let mut throughput = 0.0;
-        for batch in batches {
-            throughput += batch.report()?["kernels_per_second"].as_f64().unwrap_or_default();
-        }
-        let served = served["requests"].as_array().ok_or_else(|| Failure::new("a server served nobody"))?;
-        let took = |request: &Value| Some((request["end"].as_f64()? - request["start"].as_f64()?) * 1e3);
-        let mut times: Vec<f64> = served.iter().skip(WARM).filter_map(took).collect();
-        times.sort_by(f64::total_cmp);
-        let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).saturating_sub(1)).copied();
-        Ok(Outcome { p50_ms: at(50).unwrap_or_default(), p99_ms: at(99).unwrap_or_default(), throughput })
-    }
-
-    fn compare(&self, table: &mut Table, case: Case, alone: &Outcome, sliced: &Outcome, managed: &Outcome) {
-        let Case { kernel_us, depth } = case;
-        let figures = json!({
-            "case": format!("beside {NEIGHBOURS} batches of {kernel_us} us kernels, {depth} queued"),
-            "requests": self.requests as usize - WARM,
-            "alone_ms_p50": round(alone.p50_ms),
-            "alone_ms_p99": round(alone.p99_ms),
-            "time_slicing_ms_p50": round(sliced.p50_ms),
-            "time_slicing_ms_p99": round(sliced.p99_ms),
-            "leeway_ms_p50": round(managed.p50_ms),
-            "leeway_ms_p99": round(managed.p99_ms),
-            "time_slicing_p99_ratio": round(sliced.p99_ms / alone.p99_ms),
-            "leeway_p99_ratio": round(managed.p99_ms / alone.p99_ms),
-            "batch_throughput_ratio": round(managed.throughput / sliced.throughput),
-        });
-        let times = |outcome: &Outcome| format!("{:.1}, {:.1}", outcome.p50_ms, outcome.p99_ms);
-        let cells = [
-            format!("{NEIGHBOURS} × {kernel_us} us, {depth} deep"),
-            times(alone),
-            times(sliced),
-            times(managed),
-            format!("{:.2}", managed.p99_ms / alone.p99_ms),
-            format!("{:.2}", managed.throughput / sliced.throughput),
-        ];
-        table.row(figures, cells);
+        programs.push(Program::start(stage, server, &words)?);
+        Ok(())
     }
 }
 
-/// A program that prints a report when it ends, and ends with us.
-struct Program(Child);
-
-impl Program {
-    fn report(mut self) -> Result<Value> {
-        let mut printed = String::new();
-        if let Some(mut stdout) = self.0.stdout.take() {
-            std::io::Read::read_to_string(&mut stdout, &mut printed)
-                .context("could not read what a CUDA program printed")?;
-        }
-        serde_json::from_str(&printed).map_err(|_| {
-            Failure::new(format!("a CUDA program failed and printed: {}", printed.trim())).into()
-        })
-    }
+fn millis(span: Duration) -> String {
+    format!("{}ms", span.as_millis())
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_two_positive_numbers() {
+        assert!(Case::parse("5000:8").is_ok_and(|case| case.kernel_us == 5000 && case.depth == 8));
+        for wrong in ["", "5000", "0:8", "5000:0", "5000:-1", "99999999999:1", "1:100001"] {
+            assert!(Case::parse(wrong).is_err_and(|why| why.contains("as in 5000:8")), "{wrong}");
+        }
     }
 }

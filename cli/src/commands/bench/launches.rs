@@ -9,16 +9,17 @@
 //! Ctrl-Z does: what changes from second to second meets both kinds alike. The bounds of the medians tell how much there is to see; what an agent
 //! does more seldom than in every other piece they do not show, so its processor time is told, too.
 
+mod shown;
+
 use super::cgroup::Cgroup;
 use super::cost;
-use super::figures::{Spread, mean, round};
-use super::report::{Output, Report, Table};
+use super::figures::mean;
+use super::report::{Output, Report};
 use super::{Interruption, progress_bar};
 use crate::failure::Failure;
 use crate::stage::{Player, Stage, Tier, wait_for};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -34,6 +35,8 @@ const PIECE: u64 = 20_000;
 const DEPTH: &str = "1000";
 /// How long the program waits when somebody has come or gone, so that its probes have, too: they take a tenth of a second.
 const SETTLED_AFTER: Duration = Duration::from_millis(700);
+/// What a run takes, in seconds, roughly: for the progress bar only.
+const RUN_S: f64 = 2.5;
 /// The kernels that are not empty.
 const KERNEL_US: u64 = 20;
 /// Of them there are that many times fewer, in that many times fewer rounds: each takes longer, and they differ less.
@@ -47,7 +50,7 @@ const BESIDE: [&str; 7] = ["serve", "--requests", "1000000", "--kernel-us", "1",
 #[derive(clap::Args)]
 pub(super) struct Launches {
     /// How many empty kernels a run launches; of 20 µs a quarter as many
-    #[arg(long = "launches", value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long = "launches", value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
     count: u64,
     /// How many runs of each kind. With kernels of 20 µs a quarter as many
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -76,21 +79,9 @@ impl Launches {
         let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let fewer_rounds = self.rounds.div_ceil(FEWER);
-        let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64);
-        let mut table = Table::new(
-            "microseconds per launch: without an agent, alone with one, sharing the GPU; alone also to an agent that is stopped",
-            &[
-                "KERNELS",
-                "LAUNCHES",
-                "WITHOUT",
-                "ALONE",
-                "SHARING",
-                "ALONE TO WITHOUT",
-                "ALONE TO STOPPED",
-                "AGENT CPU",
-                "SHARING MORE",
-            ],
-        );
+        let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64, RUN_S);
+        let mut report = Report::new("launches", &node);
+        let mut table = shown::table();
         for kernel_us in [0, KERNEL_US] {
             let (count, rounds) =
                 if kernel_us == 0 { (self.count, self.rounds) } else { (self.count / FEWER, fewer_rounds) };
@@ -107,10 +98,10 @@ impl Launches {
                     bar.inc(1);
                 }
             }
-            compare(&mut table, kernel_us, count, &taken);
+            shown::compare(&mut table, kernel_us, count, &taken);
+            shown::curves(&mut report, kernel_us, &taken);
         }
         bar.finish_and_clear();
-        let mut report = Report::new("launches", &node);
         report.table(table);
         self.output.show(&report)
     }
@@ -261,38 +252,4 @@ impl Drop for Program {
 fn tasks(stage: &Stage) -> usize {
     let tasks: Vec<TaskLine> = client::get(&stage.socket(), "/v1/tasks").unwrap_or_default();
     tasks.iter().filter(|task| task.end.is_none()).count()
-}
-
-fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Taken) {
-    let case = if kernel_us == 0 { "empty kernels".to_owned() } else { format!("kernels of {kernel_us} us") };
-    let runs = |with: &[f64]| -> Vec<(f64, f64)> {
-        taken.without.iter().copied().zip(with.iter().copied()).collect()
-    };
-    let (alone, sharing) = (runs(&taken.alone), runs(&taken.sharing));
-    // A piece that something else held up for long counts as one piece.
-    let ratios = |pairs: &[(f64, f64)]| Spread::of_median(pairs.iter().map(|(first, second)| second / first));
-    let (to_without, to_stopped) = (ratios(&alone), ratios(&taken.pieces));
-    let more = Spread::of(sharing.iter().map(|(without, with)| with - without));
-    let [without_us, alone_us, sharing_us] =
-        [&taken.without, &taken.alone, &taken.sharing].map(|each_us| Spread::of(each_us.iter().copied()));
-    let figures = json!({
-        "case": case,
-        "launches": count,
-        "without_agent_us": round(without_us.median),
-        "alone_us": round(alone_us.median),
-        "alone_ratio": round(to_without.median),
-        "alone_ratio_bounds": [round(to_without.least), round(to_without.most)],
-        "alone_to_stopped_ratio": round(to_stopped.median),
-        "alone_to_stopped_ratio_bounds": [round(to_stopped.least), round(to_stopped.most)],
-        "alone_agent_cpu_ratio": round(mean(&taken.agent_cpu)),
-        "shared_us": round(sharing_us.median),
-        "shared_ratio": round(ratios(&sharing).median),
-        "shared_more_us": round(more.median),
-    });
-    let [without_us, alone_us, sharing_us, more] =
-        [without_us, alone_us, sharing_us, more].map(|spread| spread.to_string());
-    let [to_without, to_stopped] = [to_without, to_stopped].map(|ratio| format!("{ratio:.3}"));
-    let cpu = format!("{:.2} %", mean(&taken.agent_cpu) * 100.0);
-    let row = [case, count.to_string(), without_us, alone_us, sharing_us, to_without, to_stopped, cpu, more];
-    table.row(figures, row);
 }

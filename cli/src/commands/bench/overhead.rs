@@ -3,16 +3,18 @@
 //! Paper 000, Figures 9 and 10: ten containers, each of which runs one program after another that multiplies two 5,120² matrices. Without an
 //! agent, with one that only watches (by polling, by probes), and with one that also orders the tasks.
 
+mod shown;
+
 use super::cgroup::Cgroup;
 use super::cost::{Looks, Meter};
-use super::figures::{Spread, mean, round};
-use super::report::{Output, Report, Table};
+use super::figures::mean;
+use super::report::{Output, Report};
 use super::troupe::{empty, set_policy};
 use super::{Interruption, Progress};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -25,8 +27,6 @@ const MEMORY: &str = "140GiB";
 const LABEL: (&str, &str) = ("leeway.deadline", "5m");
 /// How long the containers run before anything is counted.
 const WARM: Duration = Duration::from_secs(2);
-/// How often to look whether the time is over.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Measure what the agent takes, and its effect on tasks that run all the time
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ pub(super) struct Overhead {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
     containers: u64,
     /// Rows and columns of the matrices
-    #[arg(long, value_name = "N", default_value_t = 5_120)]
+    #[arg(long, value_name = "N", default_value_t = 5_120, value_parser = clap::value_parser!(u32).range(16..=100_000))]
     n: u32,
     /// For how long each is measured
     #[arg(long = "for", value_name = "D", default_value = "8s", value_parser = wire::duration::parse)]
@@ -121,7 +121,7 @@ impl Overhead {
         }
         progress.end();
         let mut report = Report::new("overhead", &node.ok_or_else(|| Failure::new("the agent went away"))?);
-        report.table(self.shown(&all));
+        self.shown(&mut report, &all);
         self.output.show(&report)
     }
 
@@ -172,11 +172,11 @@ impl Overhead {
         interruption: &Interruption,
         counts: &AtomicBool,
     ) -> Result<(f64, Option<Used>)> {
-        wait(WARM, interruption)?;
+        interruption.sleep(WARM)?;
         counts.store(true, Ordering::Relaxed);
         let meter = if watch == Watch::Nobody { None } else { Some(Meter::start(stage)?) };
         let start = Instant::now();
-        wait(self.span, interruption)?;
+        interruption.sleep(self.span)?;
         counts.store(false, Ordering::Relaxed);
         let used = match &meter {
             Some(meter) => {
@@ -187,70 +187,6 @@ impl Overhead {
         };
         Ok((start.elapsed().as_secs_f64(), used))
     }
-
-    fn shown(&self, all: &[(Watch, Vec<Taken>)]) -> Table {
-        let title = format!(
-            "{} containers, each {}² again and again, for {} s",
-            self.containers,
-            self.n,
-            self.span.as_secs()
-        );
-        let heading = [
-            "AGENT",
-            "TASKS A SECOND",
-            "TO NO AGENT",
-            "SECONDS A TASK",
-            "AGENT'S CPU",
-            "MEMORY",
-            "LOOKS A SECOND",
-            "CPU A LOOK",
-        ];
-        let mut table = Table::new(title, &heading);
-        let spread = |taken: &[Taken], of: fn(&Taken) -> f64| Spread::of(taken.iter().map(of));
-        let without = all.iter().find(|(watch, _)| *watch == Watch::Nobody);
-        let without = without.map_or(f64::NAN, |(_, taken)| spread(taken, |one| one.tasks_per_second).median);
-        for (watch, taken) in all {
-            let rate = spread(taken, |one| one.tasks_per_second);
-            let task = spread(taken, |one| one.task_s);
-            let cpu = spread(taken, |one| one.agents(|used| used.cpu_ratio * 100.0));
-            let rss = spread(taken, |one| one.agents(|used| used.rss_bytes / f64::from(1 << 20)));
-            let looks = spread(taken, |one| one.agents(|used| used.looks.per_second));
-            let look = spread(taken, |one| one.agents(|used| used.looks.cpu_us));
-            let case = json!({
-                "case": watch.name(),
-                "containers": self.containers,
-                "tasks_per_second": round(rate.median),
-                "tasks_per_second_to_no_agent": round(rate.median / without),
-                "task_s": round(task.median),
-                "agent_cpu_percent": round(cpu.median),
-                "agent_memory_mib": round(rss.median),
-                "looks_per_second": round(looks.median),
-                "look_cpu_us": round(look.median),
-            });
-            let agents = |text: String| if *watch == Watch::Nobody { "-".to_owned() } else { text };
-            let cells = [
-                watch.name(),
-                rate.to_string(),
-                format!("{:.3}", rate.median / without),
-                task.to_string(),
-                agents(format!("{cpu} %")),
-                agents(format!("{rss:.1} MiB")),
-                agents(format!("{looks:.0}")),
-                agents(format!("{look:.0} us")),
-            ];
-            table.row(case, cells);
-        }
-        table
-    }
-}
-
-fn wait(span: Duration, interruption: &Interruption) -> Result<(), Failure> {
-    let start = Instant::now();
-    while start.elapsed() < span {
-        interruption.check()?;
-        std::thread::sleep(LOOK_EVERY);
-    }
-    Ok(())
 }
 
 /// One program after another, until the end; what each took that began and ended while they count.

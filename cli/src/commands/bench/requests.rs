@@ -1,12 +1,13 @@
 //! How exactly the requests of a long-lived server are seen: each is a task, and the server wrote down when it began and ended.
 
+use super::Interruption;
 use super::cgroup::Cgroup;
-use super::detect::{Errors, now_us, us};
+use super::detect::{Errors, Measured, now_us, us};
+use super::program::Program;
 use crate::failure::Failure;
-use crate::stage::{Stage, Tier, wait_for};
-use anyhow::{Context, Result};
+use crate::stage::{Stage, Tier};
+use anyhow::Result;
 use serde_json::Value;
-use std::process::Stdio;
 use wire::agent::TaskLine;
 use wire::client;
 
@@ -14,21 +15,19 @@ use wire::client;
 const SERVE: [&str; 6] = ["serve", "--kernel-us", "2000", "--every", "20ms", "--json"];
 
 /// Runs a server, and compares its own record with the agent's.
-pub(super) fn errors(stage: &Stage, requests: usize) -> Result<Value> {
+pub(super) fn errors(stage: &Stage, requests: u32, interruption: &Interruption) -> Result<Measured> {
     let since_us = now_us();
     let cgroup = Cgroup::new("serve", &[("leeway.deadline", "1s"), ("leeway.task", "burst")])?;
-    let mut work = stage.work(&SERVE)?;
-    work.args(["--requests", &requests.to_string()]);
-    let server = cgroup.inside(&work).stdout(Stdio::piped()).spawn().context("could not start a server")?;
-    let pid = server.id();
-    let printed = server.wait_with_output().context("could not wait for a server")?.stdout;
-    let printed: Value = serde_json::from_slice(&printed).context("a server failed")?;
+    let count = requests.to_string();
+    let mut server = Program::start(stage, &cgroup, &[SERVE.as_slice(), &["--requests", &count]].concat())?;
+    let pid = server.pid();
+    let printed = server.report(interruption)?;
     let tasks = || -> Vec<TaskLine> {
         let told: Vec<TaskLine> =
             client::get(&stage.socket(), &format!("/v1/tasks?since_us={since_us}")).unwrap_or_default();
         told.into_iter().filter(|task| task.pid == pid).collect()
     };
-    wait_for("tasks that have ended", || tasks().iter().all(|task| task.end.is_some()))?;
+    interruption.wait_for("tasks that have ended", || tasks().iter().all(|task| task.end.is_some()))?;
     let told: Vec<(i64, i64)> =
         tasks().iter().filter_map(|task| Some((us(&task.start)?, us(task.end.as_ref()?)?))).collect();
     let served = printed["requests"].as_array().ok_or_else(|| Failure::new("a server served nobody"))?;
@@ -40,8 +39,8 @@ pub(super) fn errors(stage: &Stage, requests: usize) -> Result<Value> {
         let task = told.iter().find(|(began, _)| (start - 1000..end).contains(began));
         errors.extend(task.copied(), (start, end));
     }
-    let mut result =
+    let mut measured =
         errors.compared("errors of a server's requests, each a task", Tier::Probes, served.len());
-    result["tasks_told"] = told.len().into();
-    Ok(result)
+    measured.figures["tasks_told"] = told.len().into();
+    Ok(measured)
 }

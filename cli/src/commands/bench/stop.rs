@@ -3,13 +3,14 @@
 //! The kernel writes down when a process launched at its gate, and the agent's journal has that. Whether the process stands is asked of
 //! the kernel as any parent may ask it, with no help of the agent's: these are our own children.
 
+use super::hold::{Measured, curve};
 use super::recording;
 use crate::stage::Player;
 use anyhow::Result;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -86,7 +87,7 @@ fn now_us() -> u64 {
 }
 
 /// The time from each launch at a gate to the stop that was seen after it.
-pub(super) fn result(folder: &Path, stops: &Stops) -> Result<Value> {
+pub(super) fn result(folder: &Path, stops: &Stops) -> Result<Measured> {
     let launches = recording::lines(folder)?.into_iter().filter_map(|line| match line {
         Line::Fact { at, fact: FactLine::AtLaunch { process, .. } } => Some((process.0, at)),
         _ => None,
@@ -94,14 +95,15 @@ pub(super) fn result(folder: &Path, stops: &Stops) -> Result<Value> {
     let mut took = between(launches, stops);
     took.sort_unstable();
     let at = |percent| crate::commands::tasks::quantile(&took, percent);
-    Ok(json!({
+    let case = json!({
         "case": "from a launch at a shut gate to the process stopped",
         "stops": took.len(),
         "stop_us_p50": at(50),
         "stop_us_p99": at(99),
         "stop_us_max": took.last(),
         "load": super::detect::load(),
-    }))
+    });
+    Ok(Measured { case, curves: vec![curve("stopped at a shut gate", &took)] })
 }
 
 /// Each stop belongs to the last launch of its process before it, and a launch has one stop.

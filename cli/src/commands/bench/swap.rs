@@ -4,10 +4,11 @@
 //! comes back when the second is done, and finds its data as it was. The agent's journal says how long each way took.
 
 use super::cgroup::Cgroup;
-use super::recording;
-use super::report::{Output, Report};
+use super::figures::Spread;
+use super::report::{Output, Plot, Report};
+use super::{Interruption, Progress, recording};
 use crate::failure::Failure;
-use crate::stage::{Folder, Player, Setting, Stage, wait_for};
+use crate::stage::{Folder, Player, Setting, Stage};
 use anyhow::Result;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,12 @@ const MEMORY: &str = "8GiB";
 /// What each program has of the GPU's memory, in hundredths.
 const FIRST_PERCENT: u64 = 25;
 const SECOND_PERCENT: u64 = 80;
+/// How long each of them keeps its memory, by its own clock, and what both take in all: for the progress bar only.
+const FIRST_FOR: &str = "10s";
+const SECOND_FOR: &str = "2s";
+const ABOUT_S: f64 = 11.0;
+/// How often to look whether they are done.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long both may take together.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 
@@ -40,6 +47,7 @@ pub(super) struct Swap {
 impl Swap {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
+        let interruption = Interruption::expect()?;
         let setting = Setting {
             driver: self.driver.as_deref(),
             memory: MEMORY,
@@ -50,24 +58,21 @@ impl Swap {
             tier: self.tier,
             http: None,
         };
-        let stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
+        let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let total = node.gpus.first().map_or(0, |gpu| gpu.memory_total_bytes);
         let of = |percent: u64| (total / 100 * percent) >> 20 << 20;
-        let (first_bytes, second_bytes) = (of(FIRST_PERCENT), of(SECOND_PERCENT));
-        let declared = second_bytes.to_string();
+        let bytes = (of(FIRST_PERCENT), of(SECOND_PERCENT));
+        let declared = bytes.1.to_string();
+        let progress = Progress::new(ABOUT_S);
         let swapped = Cgroup::new("swapped", &[("leeway.swap", "true")])?;
         let urgent = Cgroup::new("urgent", &[("leeway.deadline", "10m"), ("leeway.gpu.memory", &declared)])?;
-        let hold =
-            |bytes: u64, span: &str| stage.work(&["hold", "--memory", &bytes.to_string(), "--for", span]);
         let start = Instant::now();
-        let mut first = Player::start(&mut swapped.inside(&hold(first_bytes, "10s")?))?;
-        wait_for("the first program's memory", || has_memory(&stage, first_bytes))?;
-        let mut second = Player::start(&mut urgent.inside(&hold(second_bytes, "2s")?))?;
-        for (which, player) in [("second", &mut second), ("first", &mut first)] {
-            completes(which, player, start)?;
-        }
+        let mut players = Vec::new();
+        let both = both(&stage, bytes, [&swapped, &urgent], &mut players, &progress, &interruption);
+        interruption.or_let_go(&mut stage, both)?;
         let took = start.elapsed();
+        progress.end();
         let moves = moves(&stage.state().join("journal"))?;
         let (Some(out_ms), Some(in_ms)) = moves else {
             return Err(Failure::new("both completed, and nobody was swapped out").into());
@@ -76,17 +81,44 @@ impl Swap {
         report.case(json!({
             "case": "a program leaves for another, and comes back",
             "gpu_bytes": total,
-            "first_bytes": first_bytes,
-            "second_bytes": second_bytes,
+            "first_bytes": bytes.0,
+            "second_bytes": bytes.1,
             "both_completed": true,
             "swap_out_ms": out_ms,
             "swap_in_ms": in_ms,
             "took_ms": took.as_millis() as u64,
         }));
-        drop((first, second));
+        let bar = |name: &str, ms: u64| (name.to_owned(), Spread::of([ms as f64]));
+        let bars = vec![bar("out", out_ms), bar("in", in_ms)];
+        let title = format!("{} MiB of GPU memory, out for another program and in again", bytes.0 >> 20);
+        report.plot(Plot::bars("times", &title, "ms", bars));
+        drop(players);
         drop(stage);
         self.output.show(&report)
     }
+}
+
+/// The first program, and the second once the first has its memory; until both are done.
+fn both(
+    stage: &Stage,
+    (first_bytes, second_bytes): (u64, u64),
+    [swapped, urgent]: [&Cgroup; 2],
+    players: &mut Vec<Player>,
+    progress: &Progress,
+    interruption: &Interruption,
+) -> Result<()> {
+    let hold = |bytes: u64, span: &str| stage.work(&["hold", "--memory", &bytes.to_string(), "--for", span]);
+    progress.now("the first program gets its memory");
+    players.push(Player::start(&mut swapped.inside(&hold(first_bytes, FIRST_FOR)?))?);
+    interruption.wait_for("the first program's memory", || has_memory(stage, first_bytes))?;
+    players.push(Player::start(&mut urgent.inside(&hold(second_bytes, SECOND_FOR)?))?);
+    let start = Instant::now();
+    for (which, player) in [("first", 0), ("second", 1)].into_iter().rev() {
+        progress.now(&format!("the {which} program"));
+        completes(which, &mut players[player], start, interruption)?;
+        progress.done(ABOUT_S / 2.0);
+    }
+    Ok(())
 }
 
 fn has_memory(stage: &Stage, bytes: u64) -> bool {
@@ -94,12 +126,17 @@ fn has_memory(stage: &Stage, bytes: u64) -> bool {
     tasks.iter().any(|task| task.gpu_memory_bytes >= bytes)
 }
 
-fn completes(which: &str, player: &mut Player, start: Instant) -> Result<(), Failure> {
+fn completes(
+    which: &str,
+    player: &mut Player,
+    start: Instant,
+    interruption: &Interruption,
+) -> Result<(), Failure> {
     while start.elapsed() < WAIT_MAX {
         match player.ended() {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(Failure::new(format!("the {which} program failed: {status}"))),
-            None => std::thread::sleep(Duration::from_millis(20)),
+            None => interruption.sleep(LOOK_EVERY)?,
         }
     }
     Err(Failure::new(format!("the {which} program was not done after {} s", WAIT_MAX.as_secs())))

@@ -1,6 +1,6 @@
 //! Which tasks share the GPU, and how it is shared; and the papers' experiments, by their figures.
 
-use crate::commands::bench::troupe::{Part, mps_runs};
+use crate::commands::bench::troupe::Part;
 use std::fmt;
 use std::time::Duration;
 
@@ -157,10 +157,10 @@ impl Mode {
         matches!(self, Mode::Fifo | Mode::EarliestDeadline | Mode::LeastSlack).then(|| self.name())
     }
 
-    /// All that there are on this machine.
-    pub(super) fn all() -> Vec<Mode> {
+    /// All that there are here.
+    pub(super) fn all(with_mps: bool) -> Vec<Mode> {
         let mut all = vec![Mode::None, Mode::Serial, Mode::Fifo, Mode::EarliestDeadline, Mode::LeastSlack];
-        if mps_runs() {
+        if with_mps {
             all.push(Mode::Mps);
         }
         all
@@ -192,7 +192,7 @@ pub(super) enum Preset {
 
 impl Preset {
     /// The task, and how many of them there are at most.
-    fn tasks(self) -> (Work, usize) {
+    fn tasks(self) -> (Work, u32) {
         match self {
             Preset::Table1 | Preset::Figure8 => (Work::Matmul(13_312), 10),
             Preset::Figure7 => (Work::Matmul(19_456), 5),
@@ -202,10 +202,10 @@ impl Preset {
     }
 
     /// From one up, or with these numbers of tasks only.
-    pub(super) fn cases(self, counts: &[usize]) -> Vec<Case> {
+    pub(super) fn cases(self, counts: &[u32]) -> Vec<Case> {
         let (work, most) = self.tasks();
         let all = (1..=most).filter(|count| counts.is_empty() || counts.contains(count));
-        all.map(|count| Case::of(work, count)).collect()
+        all.map(|count| Case::of(work, count as usize)).collect()
     }
 
     pub(super) fn modes(self) -> Vec<Mode> {

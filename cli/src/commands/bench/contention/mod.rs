@@ -41,8 +41,8 @@ pub(super) struct Contention {
     #[arg(long, value_enum, conflicts_with = "tasks")]
     preset: Option<Preset>,
     /// Only these numbers of the preset's tasks
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "preset")]
-    counts: Vec<usize>,
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "preset", value_parser = clap::value_parser!(u32).range(1..=200))]
+    counts: Vec<u32>,
     /// How the GPU is shared [default: the preset's, or all that there are here]
     #[arg(long = "mode", value_enum, value_name = "MODE,…", value_delimiter = ',')]
     modes: Vec<Mode>,
@@ -56,7 +56,7 @@ pub(super) struct Contention {
     #[arg(long, value_enum)]
     tier: Option<Tier>,
     /// Memory of the simulated GPU
-    #[arg(long, value_name = "M", default_value = "140GiB")]
+    #[arg(long, value_name = "M", default_value = "140GiB", value_parser = wire::bytes::normalised)]
     memory: String,
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]
@@ -111,16 +111,32 @@ impl Contention {
             None if self.tasks.is_empty() => vec![Case(vec![Work::Matmul(13_312); 10])],
             None => self.tasks.clone(),
         };
-        let usual = || self.preset.map_or_else(Mode::all, Preset::modes);
+        let without_mps = self.without_mps();
+        let usual = || self.preset.map_or_else(|| Mode::all(without_mps.is_none()), Preset::modes);
         let modes = if self.modes.is_empty() { usual() } else { self.modes.clone() };
-        if modes.contains(&Mode::Mps) && !mps_runs() {
-            let why = "no control daemon of NVIDIA's Multi-Process Service runs here";
-            return Err(Failure::new(why).help("start one with `nvidia-cuda-mps-control -d`").into());
+        if let Some(why) = without_mps.filter(|_| modes.contains(&Mode::Mps)) {
+            return Err(why.into());
         }
         if cases.is_empty() {
             return Err(Failure::input("--counts: the preset has none of these numbers of tasks").into());
         }
         Ok((cases, modes))
+    }
+
+    /// Why NVIDIA's Multi-Process Service cannot be measured, where it cannot: what is told of it would be plain time slicing.
+    fn without_mps(&self) -> Option<Failure> {
+        let simulated = self.driver.as_ref().is_none_or(|driver| driver.join(::gpu::SOCKET).exists());
+        if simulated {
+            let why = "--mode mps: a simulated GPU has no Multi-Process Service";
+            return Some(Failure::input(why).help("name a real driver's folder with `--driver`"));
+        }
+        if self.ground == Ground::Docker {
+            let why = "--mode mps: containers do not reach the Multi-Process Service";
+            return Some(Failure::input(why).help("leave `--ground docker` out: processes in cgroups"));
+        }
+        let why = "no control daemon of NVIDIA's Multi-Process Service runs here";
+        let help = "start one with `nvidia-cuda-mps-control -d`";
+        (!mps_runs()).then(|| Failure::new(why).help(help))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cases::{Case, Mode, Work};
 use super::{Runs, Times};
-use crate::commands::bench::figures::{Spread, deviation, mean, round};
+use crate::commands::bench::figures::{Spread, add, deviation, mean, round, rounds_told};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::{Value, json};
 use wire::agent::NodeLine;
@@ -30,11 +30,7 @@ pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode]
     let all: Vec<Measured> =
         cases.iter().flat_map(|case| modes.iter().filter_map(move |mode| of(case, *mode))).collect();
     let rounds = runs.values().map(Vec::len).max().unwrap_or(0);
-    let title = if rounds == 1 {
-        "seconds; one round".to_owned()
-    } else {
-        format!("seconds; medians of {rounds} rounds, with the least and the most")
-    };
+    let title = format!("seconds; {}", rounds_told(rounds));
     let heading = [
         "TASKS",
         "MODE",
@@ -150,12 +146,6 @@ fn row(table: &mut Table, one: &Measured, tier: &str, bound: Option<f64>, none: 
         told(mean_to_none),
     ];
     table.row(case, cells);
-}
-
-fn add(case: &mut Value, name: &str, spread: Spread) {
-    case[name] = json!(round(spread.median));
-    case[format!("{name}_least")] = json!(round(spread.least));
-    case[format!("{name}_most")] = json!(round(spread.most));
 }
 
 /// Table 1 of paper 001: what the tasks spend in each phase. For small tasks, what their requests take (paper 000, Figure 4).

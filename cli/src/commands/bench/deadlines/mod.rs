@@ -35,16 +35,16 @@ const GAP: Duration = Duration::from_millis(200);
 #[derive(clap::Args)]
 pub(super) struct Deadlines {
     /// How many tasks start together with staggered deadlines; 0: none
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    staggered: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=200))]
+    staggered: u32,
     /// How many tasks arrive at each load, with random work and deadlines; 0: none
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    tasks: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(..=1000))]
+    tasks: u32,
     /// GPU work that arrives per unit of time
     #[arg(long = "load", value_name = "L,…", value_delimiter = ',', default_values_t = [0.6, 0.9, 1.2], value_parser = load)]
     loads: Vec<f64>,
     /// How many simulated worlds to run at each load, of 1,000 tasks each; 0: none
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=100_000))]
     worlds: u64,
     /// The policies to compare; `none` is the GPU's own time slicing, with no agent
     #[arg(long = "policy", value_name = "POLICY,…", value_delimiter = ',', default_values_t = sched::policy::NAMES.map(str::to_owned), value_parser = clap::builder::PossibleValuesParser::new(sched::policy::NAMES))]
@@ -53,7 +53,7 @@ pub(super) struct Deadlines {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
     /// The first seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=u64::from(u32::MAX)))]
     seed: u64,
     /// What the tasks run in
     #[arg(long, value_enum, default_value = "cgroups")]
@@ -118,10 +118,12 @@ impl Deadlines {
         let mut plan = Vec::new();
         for round in 0..self.rounds {
             if self.staggered > 0 {
-                plan.push((shown::Case::Staggered(self.staggered), staggered(self.staggered, host)));
+                let count = self.staggered as usize;
+                plan.push((shown::Case::Staggered(count), staggered(count, host)));
             }
             for load in self.loads.iter().filter(|_| self.tasks > 0) {
-                let generator = Generator { seed: self.seed + round, tasks: self.tasks, load: *load };
+                let generator =
+                    Generator { seed: self.seed + round, tasks: self.tasks as usize, load: *load };
                 plan.push((shown::Case::Random(*load), with_host(generator.workload(), host)));
             }
         }

@@ -1,7 +1,7 @@
 //! Deadlines that were met, in tables and curves by load.
 
 use super::worlds::Worlds;
-use crate::commands::bench::figures::{Spread, round};
+use crate::commands::bench::figures::{Spread, add};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::json;
 use std::fmt;
@@ -91,17 +91,14 @@ fn row(
         "deadlines": case,
         "policy": policy,
         "runs": runs,
-        "hit_rate": round(hit_rate.median),
-        "hit_rate_least": round(hit_rate.least),
-        "hit_rate_most": round(hit_rate.most),
-        "bound_hit_rate": round(best.median),
-        "hit_rate_to_bound": round(of_best.median),
     });
+    add(&mut figures, "hit_rate", hit_rate);
+    add(&mut figures, "bound_hit_rate", best);
+    add(&mut figures, "hit_rate_to_bound", of_best);
     let mut cells = vec![case.to_owned(), policy.to_owned()];
     cells.extend([hit_rate, best, of_best].iter().chain(&latest).map(Spread::to_string));
     if let Some(latest) = latest {
-        figures["latest_s"] = json!(round(latest.median));
-        figures["latest_s_most"] = json!(round(latest.most));
+        add(&mut figures, "latest_s", latest);
     }
     table.row(figures, cells);
 }

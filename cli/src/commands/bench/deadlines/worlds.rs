@@ -9,6 +9,8 @@ use sim::world::{Costs, Setup, run as simulate};
 
 /// How many tasks a world has.
 const TASKS: usize = 1_000;
+/// What one takes, in seconds, roughly: for the progress bar only.
+const WORLD_S: f64 = 0.05;
 
 /// What all seeds gave at one load: the share of the deadlines that were met, and that of the bound.
 pub(super) struct Worlds {
@@ -27,7 +29,7 @@ pub(super) fn run(
     policies: &[String],
     interruption: &Interruption,
 ) -> Result<Vec<Worlds>, Failure> {
-    let bar = progress_bar(loads.len() as u64 * seeds * policies.len() as u64);
+    let bar = progress_bar(loads.len() as u64 * seeds * policies.len() as u64, WORLD_S);
     let mut all = Vec::new();
     for load in loads.iter().filter(|_| seeds > 0) {
         let workloads: Vec<_> = (first..first + seeds)

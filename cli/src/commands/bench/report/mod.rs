@@ -204,6 +204,7 @@ fn write(folder: &Path, report: &Report, ending: &str, text: &str) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::bench::figures::Spread;
     use serde_json::json;
 
     fn example() -> Report {
@@ -215,6 +216,7 @@ mod tests {
         let points = vec![(1.0, 1.0), (10.0, 10.5)];
         let series = vec![Series::line("wall", points), Series::line("nothing", Vec::new())];
         report.plot(Plot::new("wall", "Wall time", ("tasks", Scale::Linear), ("s", Scale::Log), series));
+        report.plot(Plot::bars("kinds", "Kinds", "s", vec![("first".to_owned(), Spread::of([1.0, 2.0]))]));
         report
     }
 
@@ -237,5 +239,6 @@ mod tests {
         assert!(page.contains("<svg") && page.contains("alone, &lt;first&gt;"), "{page}");
         assert!(!page.contains("src=") && !page.contains("href="), "the page asks somebody: {page}");
         assert!(read("example-wall.svg").contains("Wall time"));
+        assert!(read("example-kinds.svg").contains("first"));
     }
 }
