@@ -30,6 +30,8 @@ pub(super) const LEASE_NS: u64 = 500_000_000;
 const EARLY_NS: u64 = 150_000;
 /// Urgent work that was there before its process was urgent is never told of. How long to wait for the word of it.
 const UNHEARD_MAX_NS: u64 = 10_000_000;
+/// How soon the word of an urgent launch is read.
+const UNTOLD_NS: u64 = 20_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
 /// The highest number of a GPU that the kernel's tables have room for.
@@ -44,6 +46,16 @@ enum Stand {
     Context,
     /// Too much is in flight, until then. Whether it counts as held until it goes on.
     Bound(u64, bool),
+}
+
+impl Stand {
+    /// The same, until then.
+    fn until(self, moment_ns: u64) -> Self {
+        match self {
+            Stand::Bound(_, held) => Stand::Bound(moment_ns, held),
+            stand => stand,
+        }
+    }
 }
 
 /// A process that is probed.
@@ -348,10 +360,15 @@ impl Gates {
         let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
         for process in due {
             let urgent = self.urgent_on(process);
+            let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
             let Some(known) = self.known(process) else { continue };
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
-            let makes_way = urgent.is_some_and(|since| since != known.orders.beside);
-            if shut || (makes_way && known.orders.flags & YIELDS != 0) {
+            let yields = known.orders.flags & YIELDS != 0;
+            let makes_way = yields && urgent.is_some_and(|since| since != known.orders.beside);
+            if makes_way && !shut && !heard {
+                // Told now, it would seem to stand for nobody, and the next in turn would be let go: the word of the urgent launch is in the ring.
+                known.stands = known.stands.map(|stand| stand.until(now_ns + UNTOLD_NS));
+            } else if shut || makes_way {
                 known.stands = Some(Stand::Launch);
                 self.outbox.push((now_ns, process, Work::AtLaunch));
             } else {
@@ -405,12 +422,6 @@ impl Gates {
     /// Whether anybody is probed.
     pub(super) fn is_empty(&self) -> bool {
         self.tracked.is_empty()
-    }
-
-    /// What one launch of a process takes, as far as it was learnt.
-    pub(super) fn estimate_ns(&self, process: Process) -> Option<u64> {
-        let slot = self.slot(process)?;
-        self.tables.spans.get(&slot, 0).ok().map(|span| span.estimate).filter(|estimate| *estimate > 0)
     }
 
     /// What a guard needs to open every gate: the lease, and who stands.

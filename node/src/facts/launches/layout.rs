@@ -92,7 +92,7 @@ pub(super) struct Span {
     done: u64,
     latest: u64,
     ahead: u64,
-    pub(super) estimate: u64,
+    estimate: u64,
     least: u64,
     launched: u64,
     stands: u64,

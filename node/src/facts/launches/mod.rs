@@ -249,11 +249,6 @@ impl Launches {
         self.shared.gates().dropped()
     }
 
-    /// What one launch of a process takes, as far as it was learnt.
-    pub fn estimate_ns(&self, process: Process) -> Option<u64> {
-        self.shared.gates().estimate_ns(process)
-    }
-
     /// The kernel's tables that a guard needs to open every gate.
     pub(crate) fn tables_for_the_guard(&self) -> std::io::Result<Vec<OwnedFd>> {
         self.shared.gates().tables_for_the_guard()
