@@ -22,7 +22,6 @@
 #define BLOCKS_MAX 262144
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
-#define STRAGGLE_NS 10000000
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -137,14 +136,12 @@ static __always_inline struct control *in_force(__u64 now)
 	return control && now < control->lease ? control : 0;
 }
 
-/* A process that stands and calls the driver all the same was let go by somebody else: we strike it off first. Its other threads may be on
- * their way into a call as the first is stopped; later than that, only a process that runs can call. */
+/* A thread that stands and calls the driver all the same was let go by somebody else: we strike it off first. Other threads tell nothing: one may
+ * be on its way into a call as this one is stopped, and wait long for a processor there. */
 static __always_inline void notice_leak(__u32 pid, __u64 now)
 {
 	struct standing *standing = bpf_map_lookup_elem(&STANDING, &pid);
-	if (!standing || !in_force(now))
-		return;
-	if (standing->thread == (__u32)bpf_get_current_pid_tgid() || now > standing->since + STRAGGLE_NS)
+	if (standing && standing->thread == (__u32)bpf_get_current_pid_tgid() && in_force(now))
 		tell(now, pid, SAW_LEAK, 0);
 }
 

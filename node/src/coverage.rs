@@ -45,7 +45,7 @@ pub(crate) struct Probed {
     widened: HashSet<Process>,
     /// Whether a process runs under an interactive shell.
     under_a_shell: HashMap<Process, bool>,
-    /// How many launches of a process went through a gate that was shut.
+    /// How often a process went on that we had stopped.
     leaks: HashMap<Process, u32>,
     /// The probes were asked for what they have not told yet.
     asked: bool,

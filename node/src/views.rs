@@ -284,7 +284,7 @@ pub(crate) fn unswappable(
     ))
 }
 
-/// A launch went through a gate that was shut.
+/// A process went on that we had stopped.
 pub(crate) fn leak(
     owner: &Owner,
     at: Instant,
@@ -295,7 +295,11 @@ pub(crate) fn leak(
     let task = owner.scheduler.tracker().tasks_on(gpu).find(|task| task.process == process)?;
     let known = owner.registry.get(task.container?)?;
     let times = if leaks == 1 { "time" } else { "times" };
-    let then = if frozen_from_now_on { "; its container is frozen from now on" } else { "" };
+    let then = if frozen_from_now_on {
+        "; whenever it is held from now on, its container is frozen, too"
+    } else {
+        ""
+    };
     let at_us = clock::wall_us(at);
     let line = EventLine {
         time: clock::rfc3339(at_us),

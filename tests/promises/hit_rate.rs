@@ -1,5 +1,6 @@
 //! Deadlines met, against what a clairvoyant scheduler could meet at most.
 
+use super::alone;
 use sim::bound::bound;
 use sim::workload::Generator;
 use sim::world::{Costs, Setup, run};
@@ -39,6 +40,7 @@ fn share_of_the_bound(policy: &'static str, seeds: RangeInclusive<u64>) -> f64 {
 
 #[test]
 fn least_slack_reaches_95_percent_of_the_clairvoyant_bound() {
+    let _alone = alone();
     let reached = share_of_the_bound("least-slack", 1..=SEEDS);
     println!(
         "least-slack reaches {:.1} % of the clairvoyant hit rate, mean of {SEEDS} seeds",
@@ -49,6 +51,7 @@ fn least_slack_reaches_95_percent_of_the_clairvoyant_bound() {
 
 #[test]
 fn no_policy_exceeds_the_bound() {
+    let _alone = alone();
     for policy in sched::policy::NAMES {
         let reached = share_of_the_bound(policy, 1..=10);
         println!("{policy} reaches {:.1} % of the clairvoyant hit rate", reached * 100.0);

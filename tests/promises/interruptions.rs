@@ -33,7 +33,9 @@ fn a_benchmark_that_is_interrupted_leaves_nothing_behind() {
         ("swap", Signal::TERM),
         ("contention --tasks 30000:3 --mode least-slack", Signal::INT),
         ("overhead --for 1h", Signal::TERM),
+        ("launches --launches 100000000", Signal::TERM),
         ("agents --nodes 10 --seconds 3600", Signal::INT),
+        ("agents --nodes 10 --seconds 3600", Signal::TERM),
     ] {
         interrupt(words, signal);
     }

@@ -38,10 +38,11 @@ impl Gates {
         let _ = self.control.set(0, LEASE_OVER, 0);
         let standing: Vec<u32> = self.standing.keys().filter_map(Result::ok).collect();
         for pid in standing {
+            // In this order, or we might strike off one that was stopped anew. Should we die in between, it is on the agent's roll.
+            let _ = self.standing.remove(&pid);
             if let Some(raw) = Pid::from_raw(pid.cast_signed()) {
                 let _ = kill_process(raw, Signal::CONT);
             }
-            let _ = self.standing.remove(&pid);
         }
     }
 }

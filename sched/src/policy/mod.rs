@@ -41,7 +41,7 @@ pub trait Policy {
         false
     }
 
-    /// Whether a task, once it launches, leaves no time for tasks without a deadline.
+    /// Whether a task, once it launches, leaves no time for tasks without a deadline, or with one far off.
     fn is_urgent(&self, _now: Instant, _settings: &Settings, _candidate: &Candidate<'_>) -> bool {
         false
     }

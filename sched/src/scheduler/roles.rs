@@ -9,7 +9,7 @@ use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// How many times longer a deadline must be than an urgent one for its task to make way whatever its own slack: of a first run nobody
+/// How many times longer than an urgent deadline a task must have left to make way whatever its own slack: of a first run nobody
 /// knows the slack, and hours can wait for milliseconds.
 const FAR_LONGER: i64 = 8;
 
@@ -21,7 +21,7 @@ pub enum Role {
     Plain,
     /// Those that yield must stop the moment it launches.
     Urgent,
-    /// It has no deadline to make, or a longer one than somebody urgent: it stops while urgent work is on the GPU, and never has much of its own
+    /// It has no deadline to make, or longer left than somebody urgent ever has: it stops while urgent work is on the GPU, and never has much of its own
     /// in flight.
     Yields,
 }
@@ -44,12 +44,13 @@ impl Scheduler {
         let of_urgent = candidates.iter().zip(&urgent).filter(|(_, urgent)| **urgent);
         let shortest = of_urgent.filter_map(|(candidate, _)| deadline(candidate)).min();
         let of_candidates = candidates.iter().zip(urgent).map(|(candidate, urgent)| {
-            let role = match (deadline(candidate), shortest) {
+            let left = deadline(candidate).and(candidate.due).map(|due| due.since(now));
+            let role = match (left, shortest) {
                 _ if candidate.task.is_frozen_in_flight() => Role::Plain,
                 (None, _) if policy.knows_urgency() => Role::Yields,
-                (Some(own), Some(shortest)) if own > shortest.scaled(FAR_LONGER, 1) => Role::Yields,
+                (Some(left), Some(shortest)) if left > shortest.scaled(FAR_LONGER, 1) => Role::Yields,
                 _ if urgent => Role::Urgent,
-                (Some(own), Some(shortest)) if own > shortest => Role::Yields,
+                (Some(left), Some(shortest)) if left > shortest => Role::Yields,
                 _ => Role::Plain,
             };
             (candidate.task.process, role)
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn who_has_a_longer_deadline_yields_to_who_is_urgent() {
         // A server whose requests take nearly all of the time they have, and a task of which something is known or nothing.
-        let roles = |policy: &str, deadline_ms: i64, expect_ms: Option<i64>| {
+        let roles_at = |now_ms: u64, policy: &str, deadline_ms: i64, expect_ms: Option<i64>| {
             let mut desk = Desk::new(policy);
             let server = Terms { expect: Some(ms(290)), ..terms(Mode::Burst, 300) };
             let other = Terms { expect: expect_ms.map(ms), ..terms(Mode::Process, deadline_ms) };
@@ -100,9 +101,10 @@ mod tests {
                 desk.hears(0, on_terms(number, terms));
                 desk.hears(0, arrives(number, number));
             }
-            let roles = desk.scheduler.roles(at(0), GPU);
+            let roles = desk.scheduler.roles(at(now_ms), GPU);
             (roles[&process(1)], roles[&process(2)])
         };
+        let roles = |policy: &str, deadline_ms, expect_ms| roles_at(0, policy, deadline_ms, expect_ms);
         let hours = 4 * 60 * 60 * 1000;
         for policy in ["least-slack", "earliest-deadline"] {
             assert_eq!(roles(policy, hours, None), (Role::Urgent, Role::Yields), "hours can wait");
@@ -119,6 +121,8 @@ mod tests {
             "but a shorter deadline"
         );
         assert_eq!(roles("fifo", hours, None), (Role::Plain, Role::Plain));
+        let nearly_over = roles_at(hours.unsigned_abs() - 1000, "earliest-deadline", hours, None);
+        assert_eq!(nearly_over, (Role::Urgent, Role::Urgent), "what it has left counts, not what it had");
     }
 
     #[test]

@@ -94,10 +94,10 @@ impl Agents {
 
     fn measure(&self, nodes: usize, interruption: &Interruption) -> Result<Measured> {
         let mut master = Master::new(nodes)?;
-        master.start()?;
+        master.start(interruption)?;
         let started = Instant::now();
         let crowd = Crowd::start(&master, nodes)?;
-        let connected_ms = master.wait_for(nodes, started)?;
+        let connected_ms = master.wait_for(nodes, started, interruption)?;
         let phase = Duration::from_secs(self.seconds);
         // Who interrupts us is seen by whoever called this.
         let pass = |span: Duration| drop(interruption.sleep(span));
@@ -120,8 +120,8 @@ impl Agents {
         }
         let about: MasterLine = master.get("/v1/master")?;
         let restarted = Instant::now();
-        master.restart()?;
-        let rebuilt_ms = master.wait_for(nodes, restarted)?;
+        master.restart(interruption)?;
+        let rebuilt_ms = master.wait_for(nodes, restarted, interruption)?;
         drop(crowd);
         latencies.sort_unstable();
         let at =

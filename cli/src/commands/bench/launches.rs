@@ -88,7 +88,7 @@ impl Launches {
             let mut taken = Taken::default();
             for round in 0..rounds {
                 let kinds = if round % 2 == 0 { [0, 1, 2] } else { [1, 0, 2] };
-                let program = Program::start(&stage, kernel_us, count);
+                let program = Program::start(&stage, &interruption, kernel_us, count);
                 interruption.check()?;
                 let mut program = program?;
                 for kind in kinds {
@@ -136,7 +136,8 @@ impl Drop for Stopped {
 }
 
 /// A program that launches whenever it is told to.
-struct Program {
+struct Program<'a> {
+    interruption: &'a Interruption,
     child: Child,
     lines: ChildStdin,
     taken: Lines<BufReader<ChildStdout>>,
@@ -147,9 +148,9 @@ struct Program {
     _own: Cgroup,
 }
 
-impl Program {
+impl<'a> Program<'a> {
     /// Starts it, and lets it launch once: the first time takes longer.
-    fn start(stage: &Stage, kernel_us: u64, count: u64) -> Result<Self> {
+    fn start(stage: &Stage, interruption: &'a Interruption, kernel_us: u64, count: u64) -> Result<Self> {
         let own = Cgroup::new("launches", &LABELS)?;
         // Kernels that are not empty take longer.
         let piece = if kernel_us == 0 { PIECE } else { PIECE / FEWER }.min(count);
@@ -161,7 +162,7 @@ impl Program {
         let (lines, taken) =
             child.stdin.take().zip(child.stdout.take()).context("a CUDA program has no pipes")?;
         let (taken, pieces) = (BufReader::new(taken).lines(), count / piece);
-        let mut program = Self { child, lines, taken, piece, pieces, _own: own };
+        let mut program = Self { interruption, child, lines, taken, piece, pieces, _own: own };
         program.run()?;
         Ok(program)
     }
@@ -235,13 +236,14 @@ impl Program {
 
     /// One piece: microseconds per launch, by the program's own clock.
     fn launch(&mut self) -> Result<f64> {
+        self.interruption.check()?;
         self.lines.write_all(b"\n").context("could not tell a CUDA program to launch")?;
         let taken = self.taken.next().and_then(Result::ok).and_then(|line| line.parse::<f64>().ok());
         Ok(taken.context("a CUDA program failed")? * 1e6 / self.piece as f64)
     }
 }
 
-impl Drop for Program {
+impl Drop for Program<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,8 +1,9 @@
 //! The gates: who is to be stopped at its next launch, who stands there, and how they go on.
 //!
 //! The kernel stops a process by itself and says so afterwards, so what it says can cross what is ordered: a gate is opened, and word comes
-//! of a process that was stopped just before. Such a process is told of all the same, and whoever decides lets it go again. What was
-//! dropped on the way is found in the kernel's own list of those it stopped, which is looked through several times a second.
+//! of a process that was stopped just before. While the kernel's own list of those it stopped has it, such a process is told of all the same,
+//! and whoever decides lets it go again; else it was let go already. What was dropped on the way is found in that list, which is looked through
+//! several times a second.
 
 mod contexts;
 mod roles;
@@ -309,7 +310,7 @@ impl Gates {
             return None;
         };
         let process = known.process;
-        if kind::STANDS.contains(&event.kind) && !is_listed(&self.tables, event) {
+        if kind::STANDS.contains(&event.kind) && !is_listed(&self.tables, event, known) {
             return None;
         }
         let work = match event.kind {
@@ -461,7 +462,12 @@ impl Gates {
 }
 
 /// Whether a stop is still in the kernel's list. One that is not is over: it was found in the list before its event was read, and its process
-/// let go; or the guard did that, while we hung.
-fn is_listed(tables: &Tables, event: &Event) -> bool {
-    tables.standing.get(&event.pid, 0).is_ok_and(|standing| standing.since == event.at)
+/// let go; or the guard did that, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now.
+/// A newer stop has an event of its own.
+fn is_listed(tables: &Tables, event: &Event, known: &Tracked) -> bool {
+    let listed = tables.standing.get(&event.pid, 0);
+    if listed.is_err() {
+        let _ = pidfd_send_signal(&known.pidfd, Signal::CONT);
+    }
+    listed.is_ok_and(|standing| standing.since == event.at)
 }

@@ -63,7 +63,7 @@ pub enum Work {
     Resumed,
     /// It has that many bytes allocated.
     Memory(u64),
-    /// It launched through a gate that was shut: somebody resumed it.
+    /// It launched although it had been stopped: somebody resumed it.
     Leaked,
 }
 

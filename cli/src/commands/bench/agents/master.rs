@@ -1,5 +1,6 @@
 //! The master that is measured: a process of its own, with a record that names every agent beforehand.
 
+use super::super::Interruption;
 use anyhow::{Context, Result, bail};
 use cluster::certificates::{self, Authority};
 use node::link::identity::Identity;
@@ -80,7 +81,7 @@ impl Master {
         Ok(Self { folder, socket, address, members, child: None })
     }
 
-    pub(super) fn start(&mut self) -> Result<()> {
+    pub(super) fn start(&mut self, interruption: &Interruption) -> Result<()> {
         let program = std::env::current_exe().context("could not find this program")?;
         let mut command = Command::new(program);
         command.args(["master", "--engine", "none", "--listen", &self.address, "--advertise", &self.address]);
@@ -91,15 +92,15 @@ impl Master {
             if started.elapsed() > CONNECT_MAX {
                 bail!("the master does not answer");
             }
-            std::thread::sleep(LOOK_EVERY);
+            interruption.sleep(LOOK_EVERY)?;
         }
         Ok(())
     }
 
     /// Kills it as a power cut would, and starts it again.
-    pub(super) fn restart(&mut self) -> Result<()> {
+    pub(super) fn restart(&mut self, interruption: &Interruption) -> Result<()> {
         self.kill();
-        self.start()
+        self.start(interruption)
     }
 
     fn kill(&mut self) {
@@ -118,7 +119,7 @@ impl Master {
     }
 
     /// Waits until every node is in the list; how long that took, in milliseconds.
-    pub(super) fn wait_for(&self, nodes: usize, since: Instant) -> Result<u64> {
+    pub(super) fn wait_for(&self, nodes: usize, since: Instant, interruption: &Interruption) -> Result<u64> {
         loop {
             let about: MasterLine = self.get("/v1/master")?;
             if about.agents >= nodes {
@@ -130,7 +131,7 @@ impl Master {
             if since.elapsed() > CONNECT_MAX {
                 bail!("only {} of {nodes} agents connected", about.agents);
             }
-            std::thread::sleep(LOOK_EVERY);
+            interruption.sleep(LOOK_EVERY)?;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What launches cost, in a table and in curves.
 
 use super::Taken;
-use crate::commands::bench::figures::{Spread, add, mean, round};
+use crate::commands::bench::figures::{Spread, add, round};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::json;
 
@@ -46,14 +46,14 @@ pub(super) fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Tak
     });
     add(&mut figures, "without_agent_us", without_us);
     add(&mut figures, "alone_us", alone_us);
-    add(&mut figures, "alone_agent_cpu_ratio", Spread { median: mean(&taken.agent_cpu), ..cpu });
+    add(&mut figures, "alone_agent_cpu_ratio", cpu);
     add(&mut figures, "shared_us", sharing_us);
     add(&mut figures, "shared_ratio", Spread::of(sharing.iter().map(|(without, with)| with / without)));
     add(&mut figures, "shared_more_us", more);
     let [without_us, alone_us, sharing_us, more] =
         [without_us, alone_us, sharing_us, more].map(|spread| spread.to_string());
     let [to_without, to_stopped] = [to_without, to_stopped].map(|ratio| format!("{ratio:.3}"));
-    let cpu = format!("{:.2} %", mean(&taken.agent_cpu) * 100.0);
+    let cpu = format!("{:.2} %", cpu.median * 100.0);
     let count = count.to_string();
     let row = [case(kernel_us), count, without_us, alone_us, sharing_us, to_without, to_stopped, cpu, more];
     table.row(figures, row);
