@@ -2,6 +2,8 @@
 //!
 //! It sits at the end of an error's chain, so `error:` prints the attempts and then this, and `help:` follows.
 
+use std::io::Write;
+
 /// The command did what it could, and failed.
 const FAILED: u8 = 1;
 /// The command line or an input was not understood.
@@ -51,7 +53,7 @@ impl std::error::Error for Failure {}
 pub(crate) fn help_and_exit_code(error: &anyhow::Error) -> u8 {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     if let Some(help) = failure.and_then(|failure| failure.help.as_deref()) {
-        eprintln!("help: {help}");
+        let _ = writeln!(std::io::stderr(), "help: {help}");
     }
     failure.map_or(FAILED, |failure| failure.exit)
 }

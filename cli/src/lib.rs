@@ -17,6 +17,7 @@ use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use clap::{CommandFactory, Parser, Subcommand};
 use docker::globals::{self, Globals};
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Deadline-aware GPU sharing for containers.
@@ -127,7 +128,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // Whoever closed stderr still wants the exit code.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::from(failure::help_and_exit_code(&error))
         }
     }

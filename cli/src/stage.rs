@@ -16,6 +16,8 @@ use wire::client;
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The library that every driver has, and by which its folder is known.
+const NVML: &str = "libnvidia-ml.so.1";
 
 /// A program that ends with us.
 pub(crate) struct Player(Child);
@@ -132,15 +134,22 @@ impl Stage {
         let at = |name: &str| folder.0.join(name);
         let mut gpu = None;
         let driver = setting.driver.map_or_else(|| at("gpu"), Path::to_owned);
+        if setting.driver.is_some() && !driver.join(NVML).exists() {
+            let folder = driver.display();
+            return Err(Failure::new(format!("there is no {NVML} in {folder}"))
+                .help("name the folder of libcuda.so.1 and libnvidia-ml.so.1 with `--driver`")
+                .into());
+        }
         if setting.driver.is_none() {
             let mut simulate = ending_with_us(&[])?;
             simulate.args(["gpu", "simulate", "--memory", setting.memory, "--listed-after-ms"]);
             simulate.arg(setting.listed_after_ms.to_string()).arg("--dir").arg(at("gpu"));
             gpu = Some(Player::start(simulate.stdout(Stdio::null()))?);
         }
-        // The program for containers is the last thing a simulated GPU puts into its folder.
-        let last = if setting.driver.is_none() { "lib/ld.so" } else { "libnvidia-ml.so.1" };
-        ready("the driver's libraries", gpu.as_mut(), || driver.join(last).exists())?;
+        if gpu.is_some() {
+            // The program for containers is the last thing a simulated GPU puts into its folder.
+            ready("the driver's libraries", gpu.as_mut(), || driver.join("lib/ld.so").exists())?;
+        }
         let mut words = vec!["--poll-ms".to_owned(), setting.poll_ms.to_string()];
         words.extend(["--policy".to_owned(), setting.policy.to_owned()]);
         words.extend(setting.http.iter().flat_map(|http| ["--http".to_owned(), http.to_string()]));

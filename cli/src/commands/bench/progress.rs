@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often a bar is drawn while nothing is done: what is left becomes less meanwhile.
@@ -17,7 +18,9 @@ pub(super) struct Progress(ProgressBar);
 
 impl Progress {
     pub(super) fn new(seconds: f64) -> Self {
-        Self(drawn((seconds * 1e3) as u64, "{wide_bar} {msg}, {left} left", seconds))
+        let bar = drawn((seconds * 1e3) as u64, "{wide_bar} {msg}, {left} left", seconds);
+        bar.set_message("everything is set up");
+        Self(bar)
     }
 
     /// What is measured now.
@@ -35,12 +38,17 @@ impl Progress {
     }
 }
 
-/// A bar that is there from the start. Before anything is done nobody knows how fast it goes, but how long all of it is expected to take.
+/// A bar that is there from the start. How long all of it takes is what was expected until a run is done, and then what those that are done tell:
+/// judged at the end of each, so that what is left becomes less until the next.
 fn drawn(steps: u64, template: &str, seconds: f64) -> ProgressBar {
+    let judged = Arc::new(Mutex::new((0, seconds)));
     let left = move |state: &ProgressState, text: &mut dyn Write| {
-        let expected = || (seconds - state.elapsed().as_secs_f64()).max(0.0) as u64;
-        let left = if state.pos() > 0 { state.eta().as_secs() } else { expected() };
-        let _ = write!(text, "{left} s");
+        let elapsed = state.elapsed().as_secs_f64();
+        let mut judged = judged.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.pos() != judged.0 {
+            *judged = (state.pos(), elapsed * steps as f64 / state.pos() as f64);
+        }
+        let _ = write!(text, "{:.0} s", (judged.1 - elapsed).max(0.0));
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(steps).with_style(style.with_key("left", left));
