@@ -5,7 +5,12 @@
 use crate::daemon::{Daemon, output, shared, stdout};
 use crate::scene::{Running, Scene, eventually};
 use crate::stand::{Box, all_but_one_stand, nobody_stands, remove, standing};
+use node::facts::process::is_stopped;
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How many faults in the normal run.
@@ -199,6 +204,53 @@ fn an_agent_that_starts_lets_go_what_an_earlier_one_left() {
     assert!(scene.log().contains("was left held by an earlier agent"), "{}", scene.log());
     lives.stop();
     scene.remove(&one.name);
+}
+
+/// An agent is dead when all its threads are, and one that takes out a probe stays for a while. This test is such an agent: the thread that
+/// started the guard is gone, and the link is still there.
+#[test]
+fn an_agent_that_takes_long_to_die_keeps_nobody_standing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stands = Running::start(Command::new("sleep").arg("600"));
+    stands.signal(Signal::STOP);
+    let known = |one: &Running| node::facts::process::look(one.pid()).expect("a process").0;
+    let process = known(&stands);
+    eventually("one that stands", || is_stopped(process).then_some(()));
+    let (pid, started) = (process.pid, process.started);
+    let line =
+        format!(r#"{{"how":"stopped","container":"x","name":"stands","pid":{pid},"started":{started}}}"#);
+    std::fs::write(folder.path().join("held"), line + "\n").expect("a file");
+    let (mut link, theirs) = UnixStream::pair().expect("a link");
+    let run_dir = folder.path().to_owned();
+    let its_thread = move || {
+        let mut guard = Command::new(env!("CARGO_BIN_EXE_leeway"));
+        guard.args(["guard", "--run-dir"]).arg(run_dir).stdin(OwnedFd::from(theirs));
+        let guard = Running::start(&mut guard);
+        // No tables, and its word that it watches.
+        link.write_all(b"g").expect("a guard that listens");
+        link.read_exact(&mut [0]).expect("a guard that watches");
+        // What it says last is heard of after its death, and must not make the guard stop letting go.
+        guard.signal(Signal::STOP);
+        eventually("a guard that does not listen", || is_stopped(known(&guard)).then_some(()));
+        link.write_all(b"n").expect("a link");
+        (guard, link)
+    };
+    let (mut guard, mut link) = std::thread::spawn(its_thread).join().expect("a guard");
+    guard.signal(Signal::CONT);
+    eventually("one that runs", || (!is_stopped(process)).then_some(()));
+    let mut word = [0];
+    link.read_exact(&mut word).expect("a guard that lives");
+    assert_eq!(word, *b"l", "an agent that lives after all is told");
+    // A thread that could not be killed yet may hold somebody still.
+    eventually("one that stands again", || {
+        stands.signal(Signal::STOP);
+        is_stopped(process).then_some(())
+    });
+    eventually("one that runs again", || (!is_stopped(process)).then_some(()));
+    assert!(guard.0.try_wait().expect("a guard").is_none(), "the agent is not dead yet");
+    drop(link);
+    assert!(guard.0.wait().expect("an end").success());
+    assert!(!folder.path().join("held").exists());
 }
 
 #[test]

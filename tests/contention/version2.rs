@@ -25,5 +25,5 @@ fn on_cgroup_version_2_everything_is_as_on_version_1() {
     command.args(["--test-threads", "1"]).env(THERE, "1").env_remove("LEEWAY_TEST_DOCKER_HOST");
     let output = command.output().expect("unshare");
     assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
-    assert!(stdout(&output).contains("test result: ok. 32 passed"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("test result: ok. 33 passed"), "{}", stdout(&output));
 }

@@ -1,8 +1,8 @@
 //! The guard: a small process of its own that lets everything go when the agent dies, however it dies.
 //!
 //! The agent starts it, and starts it again should it die. The two are linked by a pair of sockets: that the agent is gone
-//! is seen as the end of the stream, and that it hangs as silence. What is held stands in a file that the agent writes
-//! before each hold, so the guard's list cannot lag behind.
+//! is seen as the end of the stream, and that it hangs as silence; that it dies, the kernel tells before all of it is gone.
+//! What is held stands in a file that the agent writes before each hold, so the guard's list cannot lag behind.
 
 mod gates;
 pub mod release;

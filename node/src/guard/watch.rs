@@ -29,28 +29,37 @@ const HUNG_MAX: Duration = Duration::from_secs(5);
 /// Guards until the agent is dead, everything it held is let go, and what it swapped out is back. The link is standard input.
 pub fn run(run_dir: &Path, connect: &Connect, helper: Spawn) -> io::Result<()> {
     outlive_the_agent()?;
+    let mut death = hear_of_its_death()?;
     let lock = alone(run_dir)?;
     let mut returning = Returning::new(run_dir, helper);
     let link = io::stdin().as_fd().try_clone_to_owned()?;
     let mut link = UnixStream::from(link);
     let mut gates = gates::receive(&link)?;
-    link.write_all(&[WATCHING])?;
+    // An agent that is dead already is heard of below.
+    let _ = link.write_all(&[WATCHING]);
     let mut patience = None;
-    let mut heard = Instant::now();
+    let (mut heard, mut died) = (Instant::now(), None);
     loop {
-        let news = hear(&mut link, patience)?;
+        let news = hear(&mut link, &mut death, patience)?;
         if matches!(news, Heard::Byte(_)) {
             heard = Instant::now();
         }
+        if matches!(news, Heard::Death) {
+            died = Some(Instant::now());
+        }
         match news {
+            // It said so before it died.
+            Heard::Byte(_) if died.is_some_and(|at: Instant| at.elapsed() < PATIENCE) => {}
             Heard::Byte(HOLDING) => patience = Some(PATIENCE),
             Heard::Byte(_) => patience = None,
-            Heard::Silence => {
-                if patience == Some(PATIENCE) {
+            Heard::Silence | Heard::Death => {
+                if matches!(news, Heard::Silence) && patience == Some(PATIENCE) {
                     eprintln!(
                         "warning: the agent has said nothing for {} ms: everything is let go",
                         PATIENCE.as_millis()
                     );
+                }
+                if patience != Some(SWEEP_EVERY) {
                     // It learns of it when it wakes.
                     let _ = link.write_all(&[LET_GO]);
                 }
@@ -81,28 +90,48 @@ fn alone(run_dir: &Path) -> io::Result<File> {
 enum Heard {
     Byte(u8),
     Silence,
+    /// The agent dies.
+    Death,
+    /// It is dead, with all its threads.
     End,
 }
 
-fn hear(link: &mut UnixStream, patience: Option<Duration>) -> io::Result<Heard> {
+fn hear(link: &mut UnixStream, death: &mut UnixStream, patience: Option<Duration>) -> io::Result<Heard> {
     let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
-    let mut fds = [PollFd::new(link, PollFlags::IN)];
+    let mut fds = [PollFd::new(link, PollFlags::IN), PollFd::new(death, PollFlags::IN)];
     match poll(&mut fds, timeout.as_ref()) {
         Ok(0) => return Ok(Heard::Silence),
         Ok(_) => {}
-        Err(rustix::io::Errno::INTR) => return hear(link, patience),
+        Err(rustix::io::Errno::INTR) => return hear(link, death, patience),
         Err(error) => return Err(error.into()),
     }
+    let dies = fds[1].revents().contains(PollFlags::IN);
     // Many may have gathered while we were at it: the last one counts.
     let mut bytes = [0; 64];
+    if dies {
+        return death.read(&mut bytes).map(|_| Heard::Death);
+    }
     match link.read(&mut bytes) {
         Ok(0) => Ok(Heard::End),
         Ok(count) => Ok(Heard::Byte(bytes[count - 1])),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => hear(link, patience),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => hear(link, death, patience),
         // Its end was closed with news of ours unread.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Heard::End),
         Err(error) => Err(error),
     }
+}
+
+/// What can be read once the agent's thread that started us is dead.
+///
+/// The link ends only when all its threads are, and one that puts in or takes out a probe cannot be killed until the kernel is done:
+/// 0.1 s, and most of a second on a machine under load. Whoever is held need not wait for that. But such a thread may still hold
+/// somebody, so everybody is let go again and again until the link ends.
+fn hear_of_its_death() -> io::Result<UnixStream> {
+    use signal_hook::consts::SIGUSR1;
+    let (ours, theirs) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGUSR1, theirs)?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::USR1))?;
+    Ok(ours)
 }
 
 /// The agent is dead: nobody holds anything any more.
