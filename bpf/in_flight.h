@@ -16,10 +16,10 @@
 /* A launch that takes longer is one that urgent work feels. */
 #define LONG_NS 1000000
 
-/* What is in flight of bounded processes. */
+/* What is in flight of bounded processes. If the one that launched last is gone, so is most of it. */
 static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
 {
-	return gpu->due > now ? gpu->due - now : 0;
+	return gpu->due > now && orders_in(gpu->latest_slot, gpu->latest) ? gpu->due - now : 0;
 }
 
 /* A little more than the estimate, so that errors add up to a GPU that waits and not to a queue that grows. Of long launches one too many
@@ -32,7 +32,7 @@ static __always_inline __u64 added_to(__u64 estimate)
 /* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
 static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
 {
-	__u64 start = gpu->due > now ? gpu->due : now, since;
+	__u64 start = now + ahead_of(gpu, now), since;
 	if (gpu->latest == pid) {
 		span->done = gpu->due;
 		span->ahead = start - now;
@@ -43,16 +43,17 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 		if (theirs && theirs->pending)
 			theirs->mixed = span->mixed = 1;
 		gpu->latest = pid;
-		span->ahead = gpu->due > now ? NOT_ALONE : 0;
+		span->ahead = start > now ? NOT_ALONE : 0;
 	}
 	/* Always: it may have come back in another slot. */
 	gpu->latest_slot = span->slot;
-	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. */
+	/* From the end of its work, or from the beginning, the GPU had nothing to do or did something else. While nobody knows what a launch
+	 * takes, nor does anybody know when its work ends: each would look done as soon as it was made. */
 	since = span->launches && span->done > span->first ? span->done : span->first;
-	if (start > since)
+	if (start > since && (span->estimate || !span->launches))
 		span->lost += start - since;
 	span->latest = now;
-	span->run = now >= gpu->due ? 1 : span->run + 1;
+	span->run = start > now ? span->run + 1 : 1;
 	gpu->due = start + span->estimate + added_to(span->estimate);
 }
 

@@ -217,7 +217,7 @@ static __always_inline void begin(struct span *span, __u64 now)
 
 static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
 {
-	__u32 index = orders->gpu, kind;
+	__u32 index = orders->gpu, kind, is_first, turns_urgent;
 	__u64 until = 0;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
@@ -228,19 +228,23 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 	settle(span, gpu, orders, pid, now);
 	kind = verdict(span, orders, gpu, gpu_orders, now, &until);
 	submit(span, bit);
+	/* Whom the bound stops is on its way to the GPU. Of whom a gate stops, the agent says when it went on. */
+	is_first = span->launches == 0 && kind != SAW_STAND;
+	turns_urgent = !kind && (orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit);
+	if (is_first)
+		span->launched = now;
+	if (is_first || turns_urgent) {
+		span->heard = 1;
+		tell(now, pid, SAW_LAUNCH, 0);
+	}
 	if (kind) {
 		stop(span, pid, now, kind, until);
 		return 0;
 	}
-	if (span->launches == 0) {
-		span->launched = now;
-		span->heard = 1;
-		tell(now, pid, SAW_LAUNCH, 0);
-	}
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, pid, now);
 	span->launches++;
-	if ((orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit)) {
+	if (turns_urgent) {
 		if (!(gpu->urgent & gpu_orders->urgent_mask)) {
 			/* Bits that their owners died with. */
 			__sync_fetch_and_and(&gpu->urgent, gpu_orders->urgent_mask);

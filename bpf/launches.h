@@ -130,7 +130,7 @@ enum kind {
 	SAW_INIT = 1,
 	SAW_CONTEXT = 2,
 	SAW_COPY = 3,      /* the first work since idle is a copy */
-	SAW_LAUNCH = 4,    /* the first launch since idle */
+	SAW_LAUNCH = 4,    /* the first launch since idle, or the first that is urgent */
 	SAW_DRAIN = 5,
 	SAW_STAND = 6,     /* stopped at a launch */
 	SAW_STAND_ALLOCATION = 7, /* value: bytes */

@@ -247,7 +247,7 @@ impl Owner {
             }
         }
         for (process, (_, role)) in &mut roles {
-            if *role == Role::Yields && !self.may_be_stopped(*process) {
+            if role.yields() && !self.may_be_stopped(*process) {
                 *role = Role::Plain;
             }
         }

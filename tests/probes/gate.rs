@@ -151,6 +151,30 @@ fn who_stands_for_what_is_in_flight_is_let_go_when_the_agent_hangs() {
     agent.stop();
 }
 
+/// One is killed with seconds of work on the GPU, beside a server that has nothing to do. The other stood for that, and goes on.
+#[test]
+fn nobody_stands_for_what_the_dead_had_in_flight() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let server = urgent_with(&scene, "idle", &["100000", "--kernel-us", "1000", "--every", "10s"]);
+    eventually("request", || (!scene.tasks(&server.name).is_empty()).then_some(()));
+    let long = ["leeway", "work", "batch", "--kernel-us", "10000000", "--for", "10m"];
+    let dies = Box::start(&scene, "dies-in-flight", &["--task", "process"], &long);
+    // What its kernels take is learnt when the first of them is done, alone: nothing of that is seen from outside.
+    std::thread::sleep(Duration::from_secs(12));
+    let short = ["leeway", "work", "batch", "--kernel-us", "1000", "--depth", "4", "--for", "10m"];
+    let other = Box::start(&scene, "lives-on", &["--task", "process"], &short);
+    let is_let_go = |event: &Value| event["event"] == "released" && event["name"] == other.name.as_str();
+    eventually("turn of the other", || events(&scene).iter().any(is_let_go).then_some(()));
+    remove(&scene, &[&dies]);
+    let gone = Instant::now();
+    stands_again_and_again(&other);
+    assert!(gone.elapsed() < Duration::from_secs(4), "it stood for {:?}", gone.elapsed());
+    remove(&scene, &[&server, &other]);
+    agent.stop();
+}
+
 #[test]
 fn who_stands_at_the_gate_is_let_go_when_the_agent_dies_hangs_or_ends() {
     let _turn = alone();

@@ -4,8 +4,8 @@ use super::Scheduler;
 use super::verdict::candidates;
 use crate::fact::{GpuId, Process};
 use crate::policy::Candidate;
-use crate::task::Deadline;
-use crate::time::Instant;
+use crate::task::{Deadline, Mode};
+use crate::time::{Instant, Span};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -24,6 +24,15 @@ pub enum Role {
     /// It has no deadline to make, or longer left than somebody urgent ever has: it stops while urgent work is on the GPU, and never has much of its own
     /// in flight.
     Yields,
+    /// It yields, for its request has missed its deadline; but the next one will be urgent, and nobody may have much in flight when it comes.
+    Late,
+}
+
+impl Role {
+    /// Whether it stops while urgent work is on the GPU.
+    pub const fn yields(self) -> bool {
+        matches!(self, Role::Yields | Role::Late)
+    }
 }
 
 impl Scheduler {
@@ -36,9 +45,14 @@ impl Scheduler {
         let is_urgent = |candidate: &Candidate<'_>| {
             !candidate.task.is_frozen_in_flight() && policy.is_urgent(now, &self.settings, candidate)
         };
+        let of_terms = |candidate: &Candidate<'_>| self.tracker.terms_of(candidate.task).deadline;
         let deadline = |candidate: &Candidate<'_>| {
-            let terms = self.tracker.terms_of(candidate.task);
-            terms.deadline.filter(|_| candidate.due.is_some()).map(Deadline::span)
+            of_terms(candidate).filter(|_| candidate.due.is_some()).map(Deadline::span)
+        };
+        let next_is_urgent = |candidate: &Candidate<'_>| {
+            let due = of_terms(candidate).map(|deadline| now + deadline.span());
+            let next = Candidate { due, served: Span::ZERO, ..*candidate };
+            candidate.task.mode == Mode::Burst && policy.is_urgent(now, &self.settings, &next)
         };
         let urgent: Vec<bool> = candidates.iter().map(is_urgent).collect();
         let of_urgent = candidates.iter().zip(&urgent).filter(|(_, urgent)| **urgent);
@@ -47,6 +61,7 @@ impl Scheduler {
             let left = deadline(candidate).and(candidate.due).map(|due| due.since(now));
             let role = match (left, shortest) {
                 _ if candidate.task.is_frozen_in_flight() => Role::Plain,
+                (None, _) if next_is_urgent(candidate) => Role::Late,
                 (None, _) if policy.knows_urgency() => Role::Yields,
                 (Some(left), Some(shortest)) if left > shortest.scaled(FAR_LONGER, 1) => Role::Yields,
                 _ if urgent => Role::Urgent,
@@ -67,7 +82,6 @@ mod tests {
     use super::*;
     use crate::fact::{ContainerId, Fact, Terms};
     use crate::node_under_test::*;
-    use crate::task::Mode;
 
     #[test]
     fn tasks_without_a_deadline_yield_to_those_whose_slack_is_thin() {
@@ -123,6 +137,27 @@ mod tests {
         assert_eq!(roles("fifo", hours, None), (Role::Plain, Role::Plain));
         let nearly_over = roles_at(hours.unsigned_abs() - 1000, "earliest-deadline", hours, None);
         assert_eq!(nearly_over, (Role::Urgent, Role::Urgent), "what it has left counts, not what it had");
+    }
+
+    #[test]
+    fn who_is_late_will_be_urgent_again_if_it_serves_requests() {
+        let late = |policy: &str, mode: Mode| {
+            let mut desk = Desk::new(policy);
+            for (number, terms) in [(1, terms(mode, 20)), (2, terms(Mode::Process, 0))] {
+                desk.hears(0, on_terms(number, terms));
+                desk.hears(0, arrives(number, number));
+                desk.hears(0, submits(number));
+            }
+            desk.decides(21);
+            assert!(desk.task(1).missed);
+            let roles = desk.scheduler.roles(at(21), GPU);
+            (roles[&process(1)], roles[&process(2)])
+        };
+        for policy in ["least-slack", "earliest-deadline"] {
+            assert_eq!(late(policy, Mode::Burst), (Role::Late, Role::Yields));
+            assert_eq!(late(policy, Mode::Process), (Role::Yields, Role::Yields), "it has no next");
+        }
+        assert_eq!(late("fifo", Mode::Burst), (Role::Plain, Role::Plain));
     }
 
     #[test]

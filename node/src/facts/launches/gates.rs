@@ -5,13 +5,16 @@
 //! and whoever decides lets it go again; else it was let go already. What was dropped on the way is found in that list, which is looked through
 //! several times a second.
 
+mod bounded;
 mod contexts;
 mod roles;
+#[cfg(test)]
+mod stories;
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing,
-    TELL_COPIES, YIELDS, kind,
+    Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing, TELL_COPIES,
+    YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -29,8 +32,8 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
-/// Urgent work that was there before its process was urgent is never told of. How long to wait for the word of it.
-const UNHEARD_MAX_NS: u64 = 10_000_000;
+/// How long the kernel's word may lie unread. Of urgent work that was there before its process was urgent there is none.
+const UNREAD_MAX_NS: u64 = 10_000_000;
 /// How soon the word of an urgent launch is read.
 const UNTOLD_NS: u64 = 20_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
@@ -47,6 +50,8 @@ enum Stand {
     Context,
     /// Too much is in flight, until then. Whether it counts as held until it goes on.
     Bound(u64, bool),
+    /// At a launch: it was let go as urgent work came of which nobody has heard. When to look again whether somebody has.
+    Unheard(u64),
 }
 
 impl Stand {
@@ -54,7 +59,16 @@ impl Stand {
     fn until(self, moment_ns: u64) -> Self {
         match self {
             Stand::Bound(_, held) => Stand::Bound(moment_ns, held),
+            Stand::Unheard(_) => Stand::Unheard(moment_ns),
             stand => stand,
+        }
+    }
+
+    /// When to look at it again, where no order need come first.
+    fn ends_ns(self) -> Option<u64> {
+        match self {
+            Stand::Bound(until, _) | Stand::Unheard(until) => Some(until),
+            Stand::Launch | Stand::Allocation | Stand::Context => None,
         }
     }
 }
@@ -167,7 +181,7 @@ impl Gates {
         let Some(known) = self.known(process) else { return };
         known.covered = covered;
         known.orders.flags &= !YIELDS;
-        known.orders.flags |= if covered && known.role == Role::Yields { YIELDS } else { 0 };
+        known.orders.flags |= if covered && known.role.yields() { YIELDS } else { 0 };
         let _ = self.write(process.pid);
     }
 
@@ -184,6 +198,7 @@ impl Gates {
         self.write_roll();
         self.slots.give_back(known.slot);
         self.write_gpu(known.orders.gpu);
+        self.forget_what_is_in_flight(process.pid, known.orders.gpu);
     }
 
     /// Nobody needs the probes of a process any more. False if it has none.
@@ -224,8 +239,8 @@ impl Gates {
         let stands = known.stands;
         self.write(process.pid)?;
         match stands {
-            Some(Stand::Bound(..)) => {
-                self.tracked.entry(process.pid).and_modify(|known| known.stands = Some(Stand::Launch));
+            Some(Stand::Bound(..) | Stand::Unheard(_)) => {
+                self.put(process.pid, Stand::Launch);
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
             }
@@ -245,7 +260,7 @@ impl Gates {
     }
 
     /// Lets the process through, and lets it run if it stands. Urgent work may have come meanwhile: then it waits on, and whoever decides
-    /// is told that it does. Who lets it go once more, and has been told of that work, wants it to run beside.
+    /// is told that it does, after that work. Who lets it go once more wants it to run beside.
     pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
         let looked = ns_now();
         let urgent = self.urgent_on(process);
@@ -253,8 +268,9 @@ impl Gates {
         let Some(known) = self.known(process) else { return Ok(()) };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
         let yields = known.orders.flags & YIELDS != 0 && urgent != Some(known.orders.beside);
-        let news = urgent.filter(|since| yields && (known.warned_of != *since || !heard));
+        let news = urgent.filter(|since| yields && known.warned_of != *since);
         match (urgent, news) {
+            (_, Some(_)) if !heard => {}
             (_, Some(since)) => known.warned_of = since,
             // It would be stopped again at its next launch.
             (Some(since), None) => known.orders.beside = since,
@@ -262,15 +278,19 @@ impl Gates {
         }
         self.write(process.pid)?;
         match self.stand(process.pid, looked) {
+            Some(Stand::Launch) if news.is_some() && !heard => {
+                self.put(process.pid, Stand::Unheard(looked + UNTOLD_NS));
+                Ok(())
+            }
             Some(Stand::Launch) if news.is_some() => {
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
             }
             Some(Stand::Launch) => self.go_on(process),
             Some(Stand::Allocation) => self.resume(process.pid),
-            // The first two go on by themselves. Who does not stand runs; to let it run all the same would be to let it through, if the kernel
+            // The first three go on by themselves. Who does not stand runs; to let it run all the same would be to let it through, if the kernel
             // stopped it for urgent work a moment ago.
-            Some(Stand::Bound(..) | Stand::Context) | None => Ok(()),
+            Some(Stand::Bound(..) | Stand::Unheard(_) | Stand::Context) | None => Ok(()),
         }
     }
 
@@ -302,22 +322,23 @@ impl Gates {
 
     /// What an event means, if it is of a process that is probed.
     pub(super) fn take(&mut self, event: &Event) -> Option<(Process, Work)> {
-        let Some(known) = self.tracked.get_mut(&event.pid) else {
+        let Some(process) = self.tracked.get(&event.pid).map(|known| known.process) else {
             // The kernel was about to stop it as it was struck off.
             if kind::STANDS.contains(&event.kind) {
                 let _ = self.resume(event.pid);
             }
             return None;
         };
-        let process = known.process;
-        if kind::STANDS.contains(&event.kind) && !is_listed(&self.tables, event, known) {
+        if kind::STANDS.contains(&event.kind) && !self.still_stands(event) {
             return None;
         }
+        let known = self.tracked.get_mut(&event.pid)?;
         let work = match event.kind {
             kind::COPY => Work::Copies,
             kind::LAUNCH => {
                 if known.role == Role::Urgent {
-                    self.heard.insert(known.orders.gpu, event.at);
+                    let heard = self.heard.entry(known.orders.gpu).or_default();
+                    *heard = event.at.max(*heard);
                 }
                 Work::Submitted
             }
@@ -346,69 +367,17 @@ impl Gates {
         Some((process, work))
     }
 
-    /// When the bound next lets somebody go.
-    pub(super) fn next_ns(&self) -> Option<u64> {
-        let until = |known: &Tracked| match known.stands {
-            Some(Stand::Bound(until, _)) => Some(until),
-            _ => None,
-        };
-        self.tracked.values().filter_map(until).min()
-    }
-
-    /// Lets those go whose work in flight is nearly done.
-    pub(super) fn let_the_bounded_go(&mut self, now_ns: u64) {
-        let due = |known: &&Tracked| matches!(known.stands, Some(Stand::Bound(until, _)) if until <= now_ns);
-        let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
-        for process in due {
-            let urgent = self.urgent_on(process);
-            let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
-            let Some(known) = self.known(process) else { continue };
-            let shut = known.orders.flags & SHUT_LAUNCHES != 0;
-            let yields = known.orders.flags & YIELDS != 0;
-            let makes_way = yields && urgent.is_some_and(|since| since != known.orders.beside);
-            if makes_way && !shut && !heard {
-                // Told now, it would seem to stand for nobody, and the next in turn would be let go: the word of the urgent launch is in the ring.
-                known.stands = known.stands.map(|stand| stand.until(now_ns + UNTOLD_NS));
-            } else if shut || makes_way {
-                known.stands = Some(Stand::Launch);
-                self.outbox.push((now_ns, process, Work::AtLaunch));
-            } else {
-                let held = matches!(known.stands, Some(Stand::Bound(_, true)));
-                let _ = self.resume(process.pid);
-                self.outbox.extend(held.then_some((now_ns, process, Work::Submitted)));
-            }
-        }
-    }
-
-    /// Lets a process on that stands at its launch: now, or when the work in flight is nearly done.
-    fn go_on(&mut self, process: Process) -> io::Result<()> {
-        let now = ns_now();
-        let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
-        let gpu = bounded.map(|known| known.orders.gpu);
-        let bound =
-            gpu.and_then(|gpu| self.tables.gpu_orders.get(&gpu, 0).ok()).map_or(0, |orders| orders.bound);
-        let due = gpu.and_then(|gpu| self.tables.gpu_states.get(&gpu, 0).ok()).map_or(0, |state| state.due);
-        if bound > 0 && due > now + EARLY_NS {
-            let until = due - EARLY_NS;
-            self.tracked
-                .entry(process.pid)
-                .and_modify(|known| known.stands = Some(Stand::Bound(until, true)));
-            return Ok(());
-        }
-        self.resume(process.pid)?;
-        self.outbox.push((now, process, Work::Submitted));
-        Ok(())
-    }
-
-    /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
+    /// Looks through the kernel's own list of those it stopped, for whoever was not told of. Who was stopped a moment ago will be: told of here,
+    /// it would overtake the urgent launch it was stopped for, seem to stand for nobody, and the next in turn would be let go.
     pub(super) fn sweep(&mut self, let_all_go: bool) {
+        let unread_since = ns_now().saturating_sub(UNREAD_MAX_NS);
         let listed: Vec<(u32, Standing)> = self.tables.standing.iter().filter_map(Result::ok).collect();
         for (pid, standing) in listed {
             let told = self.tracked.get(&pid).is_some_and(|known| known.stands.is_some());
             // One that was stopped as its probes were taken out is nobody's to let go but ours.
             if let_all_go || !self.tracked.contains_key(&pid) {
                 let _ = self.resume(pid);
-            } else if !told {
+            } else if !told && standing.since < unread_since {
                 let found = self.take(&standing.event(pid));
                 self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
             }
@@ -455,19 +424,31 @@ impl Gates {
         }
     }
 
+    /// Whether a stop is still in the kernel's list. One that is not is over: it was found in the list before its event was read, and its process
+    /// let go; or the guard did that, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now;
+    /// and so is one that was stopped anew just before that, for its signal may be undone. A newer stop has an event of its own.
+    fn still_stands(&mut self, event: &Event) -> bool {
+        if let Ok(standing) = self.tables.standing.get(&event.pid, 0) {
+            return standing.since == event.at;
+        }
+        if let Some(known) = self.tracked.get(&event.pid) {
+            let _ = pidfd_send_signal(&known.pidfd, Signal::CONT);
+        }
+        if let Ok(newer) = self.tables.standing.get(&event.pid, 0) {
+            let _ = self.resume(event.pid);
+            let launches = self.tracked.get(&event.pid).filter(|_| newer.why == kind::STAND);
+            self.outbox.extend(launches.map(|known| (newer.since, known.process, Work::Submitted)));
+        }
+        false
+    }
+
+    /// A process that stands does so there from now on.
+    fn put(&mut self, pid: u32, stand: Stand) {
+        self.tracked.entry(pid).and_modify(|known| known.stands = Some(stand));
+    }
+
     fn write(&mut self, pid: u32) -> io::Result<()> {
         let Some(known) = self.tracked.get(&pid) else { return Ok(()) };
         self.tables.orders.set(known.slot, known.orders, 0).map_err(io::Error::other)
     }
-}
-
-/// Whether a stop is still in the kernel's list. One that is not is over: it was found in the list before its event was read, and its process
-/// let go; or the guard did that, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now.
-/// A newer stop has an event of its own.
-fn is_listed(tables: &Tables, event: &Event, known: &Tracked) -> bool {
-    let listed = tables.standing.get(&event.pid, 0);
-    if listed.is_err() {
-        let _ = pidfd_send_signal(&known.pidfd, Signal::CONT);
-    }
-    listed.is_ok_and(|standing| standing.since == event.at)
 }

@@ -152,7 +152,7 @@ pub(super) struct GpuState {
     ahead_then: u64,
     pub(super) due: u64,
     urgent_until: u64,
-    latest: u32,
+    pub(super) latest: u32,
     latest_slot: u32,
 }
 

@@ -185,6 +185,7 @@ impl Launches {
     pub fn forget(&self, process: Process) {
         self.shared.starts().remove(&process.pid);
         self.shared.gates().strike(process);
+        self.shared.wake();
         let _ = self.orders.send(Order::Gone(process));
     }
 

@@ -1,6 +1,6 @@
 //! Who is urgent and who yields: what the kernel needs to know to stop somebody at an urgent launch, without asking.
 
-use super::{GPUS_MAX, Gates, Tracked, UNHEARD_MAX_NS, ns_now};
+use super::{GPUS_MAX, Gates, Tracked, UNREAD_MAX_NS, ns_now};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, URGENT, YIELDS};
 use sched::scheduler::Role;
 use sched::{GpuId, Process};
@@ -20,7 +20,7 @@ impl Gates {
         known.orders.flags &= !(URGENT | YIELDS | BOUNDED);
         match role {
             Role::Plain => {}
-            Role::Yields => known.orders.flags |= YIELDS | BOUNDED,
+            Role::Yields | Role::Late => known.orders.flags |= YIELDS | BOUNDED,
             Role::Urgent => {
                 known.orders.urgent_bit = free.unwrap_or(0);
                 known.orders.flags |= if free.is_some() { URGENT } else { 0 };
@@ -48,10 +48,10 @@ impl Gates {
         Some(own).filter(|own| *own != 0).or_else(free).or_else(|| bits().find(|bit| taken & bit == 0))
     }
 
-    /// Whether the kernel stops somebody by itself when urgent work comes.
+    /// Whether the kernel stops somebody by itself, when urgent work comes or so that little is in its way: of any two of these, one yields.
     pub(in crate::facts::launches) fn somebody_yields(&self) -> bool {
-        let is = |role: Role| self.tracked.values().any(|known| known.covered && known.role == role);
-        is(Role::Yields) && is(Role::Urgent)
+        let is = |role: &Role| self.tracked.values().any(|known| known.covered && known.role == *role);
+        [Role::Urgent, Role::Late, Role::Yields].iter().filter(|role| is(role)).count() > 1
     }
 
     /// Since when urgent work is on the GPU of a process.
@@ -66,7 +66,7 @@ impl Gates {
     pub(super) fn has_told_of(&self, process: Process, since: u64) -> bool {
         let gpu = self.tracked.get(&process.pid).map(|known| known.orders.gpu);
         let heard = gpu.and_then(|gpu| self.heard.get(&gpu));
-        heard.is_some_and(|heard| *heard >= since) || ns_now() > since + UNHEARD_MAX_NS
+        heard.is_some_and(|heard| *heard >= since) || ns_now() > since + UNREAD_MAX_NS
     }
 
     /// The bits of the urgent processes on one GPU.
@@ -75,12 +75,14 @@ impl Gates {
         self.tracked.values().filter(urgent).fold(0, |bits, known| bits | known.orders.urgent_bit)
     }
 
-    /// Time in flight is bounded while somebody with a deadline is there.
+    /// Time in flight is bounded while somebody with a deadline is there, or will be with its next request: what is queued meanwhile would
+    /// make that late, too.
     pub(super) fn write_gpu(&mut self, gpu: u32) {
         let urgent_mask = self.urgent_bits(gpu);
-        let somebody =
-            self.tracked.values().any(|known| known.role == Role::Urgent && known.orders.gpu == gpu);
-        let bound = if somebody { self.bound_ns } else { 0 };
+        let is =
+            |role: Role| self.tracked.values().any(|known| known.role == role && known.orders.gpu == gpu);
+        let in_the_way = is(Role::Urgent) || is(Role::Late) && is(Role::Yields);
+        let bound = if in_the_way { self.bound_ns } else { 0 };
         let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound }, 0);
     }
 }

@@ -1,0 +1,173 @@
+//! Gates with the kernel's real tables. What the kernel's programs would write is written here by hand, at the moments that matter.
+
+use super::*;
+use crate::facts::process::look;
+use std::process::{Child, Command};
+
+const GPU: GpuId = GpuId(0);
+const BOUND_NS: u64 = 1_000_000;
+/// A moment far enough ahead that no test takes so long.
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// A server that is urgent, and a batch that yields to it.
+struct Stage {
+    gates: Gates,
+    server: Process,
+    batch: Process,
+    children: [Child; 2],
+    _programs: super::super::kernel::Programs,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (programs, tables, _) = super::super::kernel::load().expect("probes, as root");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut gates = Gates::new(tables, Roll::new(folder.path()), BOUND_NS);
+        let children = [(); 2].map(|()| Command::new("sleep").arg("600").spawn().expect("a program"));
+        let [server, batch] = [0, 1].map(|child: usize| look(children[child].id()).expect("a process").0);
+        for (process, role) in [(server, Role::Urgent), (batch, Role::Yields)] {
+            assert!(gates.enlist(process, GPU, process == server, None));
+            gates.set_covered(process, true);
+            gates.set_role(process, GPU, role);
+        }
+        Self { gates, server, batch, children, _programs: programs, _folder: folder }
+    }
+
+    /// The kernel stops the batch at a launch, and writes that down.
+    fn stops_the_batch(&mut self, since: u64) -> Event {
+        let mut standing = Standing::default();
+        (standing.since, standing.why) = (since, kind::STAND);
+        self.gates.tables.standing.insert(self.batch.pid, standing, 0).expect("room");
+        standing.event(self.batch.pid)
+    }
+
+    /// The server has urgent work on the GPU. What will be read of that.
+    fn has_urgent_work(&mut self, since: u64) -> Event {
+        let bit = self.gates.tracked[&self.server.pid].orders.urgent_bit;
+        self.changes_the_gpu(|state| (state.urgent, state.urgent_since) = (bit, since));
+        Event { at: since, pid: self.server.pid, kind: kind::LAUNCH, value: 0 }
+    }
+
+    fn changes_the_gpu(&mut self, change: impl FnOnce(&mut super::super::layout::GpuState)) {
+        let mut state = self.gates.tables.gpu_states.get(&0, 0).expect("a GPU");
+        change(&mut state);
+        self.gates.tables.gpu_states.set(0, state, 0).expect("a GPU");
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.gates.tables.standing.get(&self.batch.pid, 0).is_ok()
+    }
+
+    /// What is to be told, of whom.
+    fn told(&mut self) -> Vec<(u32, Work)> {
+        self.gates.outbox.drain(..).map(|(_, process, work)| (process.pid, work)).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn who_was_stopped_a_moment_ago_is_told_of_by_its_event_and_only_later_by_a_look_through_the_list() {
+    let mut stage = Stage::new();
+    stage.stops_the_batch(ns_now() + MINUTE_NS);
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), []);
+    stage.stops_the_batch(ns_now() - UNREAD_MAX_NS - 1);
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), [(stage.batch.pid, Work::AtLaunch)], "its event was dropped");
+}
+
+#[test]
+fn who_is_let_go_as_urgent_work_comes_is_told_of_after_that_work() {
+    let mut stage = Stage::new();
+    let (batch, later) = (stage.batch, ns_now() + MINUTE_NS);
+    let stop = stage.stops_the_batch(ns_now());
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
+    let launch = stage.has_urgent_work(later);
+    // Whoever decides has not heard of the launch, however often it says that the batch may run.
+    for _ in 0..2 {
+        stage.gates.open(batch).expect("a gate");
+        stage.gates.let_the_bounded_go(later);
+        assert_eq!(stage.told(), []);
+        assert!(stage.is_stopped());
+    }
+    assert_eq!(stage.gates.take(&launch), Some((stage.server, Work::Submitted)));
+    stage.gates.let_the_bounded_go(later + MINUTE_NS);
+    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+    stage.gates.open(batch).expect("a gate");
+    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)], "it is let go from before it was told");
+    assert!(stage.is_stopped());
+    stage.gates.open(batch).expect("a gate");
+    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)], "it is wanted beside");
+    assert!(!stage.is_stopped());
+}
+
+#[test]
+fn nobody_stands_for_what_the_dead_had_in_flight_nor_long_for_that_of_others() {
+    let mut stage = Stage::new();
+    let (batch, server) = (stage.batch, stage.server.pid);
+    let due = ns_now() + MINUTE_NS;
+    stage.changes_the_gpu(|state| (state.due, state.latest) = (due, server));
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.take(&stop);
+    stage.gates.open(batch).expect("a gate");
+    let until = stage.gates.next_ns().expect("it stands until then");
+    assert!(until <= ns_now() + BOUND_MAX_NS && stage.is_stopped());
+    let other = stage.server;
+    stage.gates.strike(other);
+    stage.gates.let_the_bounded_go(ns_now());
+    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)], "it stood when the other died");
+    assert!(!stage.is_stopped());
+    // The bound is there for the next.
+    stage.gates.enlist(other, GPU, true, None);
+    stage.gates.set_role(other, GPU, Role::Urgent);
+    stage.changes_the_gpu(|state| (state.due, state.latest) = (due, u32::MAX));
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.take(&stop);
+    stage.gates.open(batch).expect("a gate");
+    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
+    assert!(!stage.is_stopped());
+}
+
+#[test]
+fn time_in_flight_stays_bounded_while_a_server_is_late() {
+    let mut stage = Stage::new();
+    let server = stage.server;
+    let bound_as = |stage: &mut Stage, role| {
+        stage.gates.set_role(server, GPU, role);
+        stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").bound
+    };
+    assert_eq!(bound_as(&mut stage, Role::Urgent), BOUND_NS);
+    assert_eq!(bound_as(&mut stage, Role::Late), BOUND_NS);
+    assert!(stage.gates.somebody_yields(), "the guard must know");
+    assert_eq!(bound_as(&mut stage, Role::Yields), 0);
+    assert!(!stage.gates.somebody_yields());
+}
+
+/// Its stop was struck off before the kernel had sent the signal.
+#[test]
+fn who_stands_and_is_in_no_list_is_let_go() {
+    let mut stage = Stage::new();
+    let batch = stage.batch;
+    let pid = Pid::from_raw(batch.pid.cast_signed()).expect("a pid");
+    let eventually_stands = |stands: bool| {
+        let start = std::time::Instant::now();
+        while crate::facts::process::is_stopped(batch) != stands {
+            assert!(start.elapsed().as_secs() < 30, "whether it stands should be {stands}");
+            std::thread::yield_now();
+        }
+    };
+    rustix::process::kill_process(pid, Signal::STOP).expect("a signal");
+    eventually_stands(true);
+    let event = Event { at: ns_now(), pid: batch.pid, kind: kind::STAND, value: 0 };
+    assert_eq!(stage.gates.take(&event), None);
+    eventually_stands(false);
+}
