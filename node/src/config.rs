@@ -347,6 +347,20 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_has_every_key_at_its_default() {
+        let without_default = ["driver", "http", "http_token_file", "node", "url", "events"];
+        let says = |line: &'static str| {
+            let said = line.strip_prefix("# ").unwrap_or(line);
+            let key = said.split_once(" = ").map(|(key, _)| key);
+            let counts = key.map_or(said.starts_with('['), |key| !without_default.contains(&key));
+            counts.then_some(said)
+        };
+        let sample: Vec<&str> = include_str!("../../etc/leeway.toml").lines().filter_map(says).collect();
+        assert!(sample.contains(&"policy = \"least-slack\""), "{sample:?}");
+        assert_eq!(parse(&sample.join("\n")), parse(""));
+    }
+
+    #[test]
     fn a_socket_follows_its_folder() {
         let config = parse("run_dir = \"/tmp/x\"").unwrap();
         assert_eq!(config.socket, Path::new("/tmp/x/agent.sock"));

@@ -46,7 +46,12 @@ fn table(report: &Report) -> String {
     let width = report.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for check in &report.checks {
-        let verdict = if check.ok { "ok  " } else { "FAIL" };
+        let verdict = match (check.ok, &check.help) {
+            (true, None) => "ok  ",
+            // Nothing is wrong, and something could be better.
+            (true, Some(_)) => "note",
+            (false, _) => "FAIL",
+        };
         text += &format!("{verdict}  {:width$}  {}\n", check.name, check.detail);
         if let Some(help) = &check.help {
             text += &format!("      {:width$}  help: {help}\n", "");
