@@ -27,6 +27,8 @@ const REQUEST_US: &str = "10000";
 const EVERY: Duration = Duration::from_millis(100);
 /// How long the batches are alone with each other before the first arrives: a program takes a while to come up.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
+/// How long the batches go on after the last has arrived: the server starts after them, and no request is to be alone.
+const LAST_BEFORE: Duration = Duration::from_secs(1);
 /// How many requests are not counted: while the first are served, the agent learns what the neighbours' kernels take.
 const WARM: usize = 10;
 /// What a run takes besides: for the progress bar only.
@@ -119,7 +121,7 @@ impl Latency {
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let each = (self.span() + COMING_AND_GOING).as_secs_f64();
+        let each = (self.span() + LAST_BEFORE + COMING_AND_GOING).as_secs_f64();
         let progress = Progress::new(each * f64::from(self.rounds) * (1 + 2 * self.cases.len()) as f64);
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
@@ -189,7 +191,8 @@ impl Latency {
         programs: &mut Vec<Program>,
     ) -> Result<()> {
         if let Some((Case { kernel_us, depth }, cgroups)) = batches {
-            let (kernel, depth, span) = (kernel_us.to_string(), depth.to_string(), millis(self.span()));
+            let (kernel, depth, span) =
+                (kernel_us.to_string(), depth.to_string(), millis(self.span() + LAST_BEFORE));
             let words = ["batch", "--json", "--kernel-us", &kernel, "--depth", &depth, "--for", &span];
             for cgroup in cgroups {
                 programs.push(Program::start(stage, cgroup, &words)?);
