@@ -92,13 +92,19 @@ fn under_least_slack_all_results_are_right() {
     assert!(tasks.iter().any(|task| task["held_us"].as_i64() > Some(0)), "{tasks:?}");
 }
 
-/// How long each task computes, alone: 120 products of 25 ms.
-const WORK_MS: usize = 3_000;
-/// From one deadline to the next: what a task takes with its start, its copies and its end, and some room.
-const APART_MS: usize = 3_500;
+/// How long each task computes, alone: twelve long kernels, so that it wakes seldom on a machine that others use, too.
+const WORK_MS: i64 = 3_000;
+const WORK: [&str; 5] = ["batch", "--kernel-us", "250000", "--count", "12"];
+/// From one deadline to the next: what a task takes with its start and its end, and some room. Time-sliced, all ten take longer than
+/// nine of that.
+const APART_MS: i64 = 3_600;
+/// And for all of them to begin.
+const BEGIN_MS: i64 = 1_000;
+/// How often a machine may be too slow for the tasks themselves.
+const TRIES: usize = 3;
 
-/// How many of ten tasks make their deadlines, of which each leaves room for one more task than the one before.
-fn hits_of_staggered_deadlines(policy: &str) -> usize {
+/// How ten tasks did, of which each one's deadline leaves room for one more task than the one before.
+fn staggered_deadlines(policy: &str) -> Vec<Value> {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--probes", "off", "--policy", policy]);
     let names = names(&format!("staggered-{policy}"));
@@ -106,13 +112,13 @@ fn hits_of_staggered_deadlines(policy: &str) -> usize {
     let start = scene.place("start");
     std::fs::create_dir(&start).expect("a folder");
     let mount = format!("{}:/start:ro", start.display());
-    let script =
-        "until [ -e /start/go ]; do sleep 0.05; done; exec leeway work matmul --n 4096 --repeat 120 --json";
-    for (number, name) in names.iter().enumerate() {
-        let deadline = format!("{}ms", (number + 1) * APART_MS + 500);
+    let work = WORK.join(" ");
+    let script = format!("until [ -e /start/go ]; do sleep 0.05; done; exec leeway work {work} --json");
+    for (name, deadline) in names.iter().zip(deadlines_ms()) {
+        let deadline = format!("{deadline}ms");
         let expect = format!("{WORK_MS}ms");
         let options = ["--name", name, "-dl", &deadline, "--expect", &expect, "-v", &mount];
-        scene.start(0, &options, &["sh", "-c", script]);
+        scene.start(0, &options, &["sh", "-c", &script]);
     }
     std::fs::write(start.join("go"), "").expect("a file");
     let finished = names.iter().map(|name| {
@@ -122,25 +128,65 @@ fn hits_of_staggered_deadlines(policy: &str) -> usize {
     let tasks: Vec<Value> = finished.collect();
     names.iter().for_each(|name| scene.remove(name));
     agent.stop();
-    let hits = tasks.iter().filter(|task| task["hit"] == true).count();
-    let floats: Vec<i64> = tasks.iter().filter_map(|task| Some(task["float_us"].as_i64()? / 1000)).collect();
-    eprintln!("{policy}: {hits} of {TASKS}, floats in ms {floats:?}");
-    hits
+    let floats: Vec<i64> = tasks.iter().map(|task| micros(task, "float_us") / 1000).collect();
+    eprintln!(
+        "{policy}: {} of {TASKS}, floats in ms {floats:?}, own times {:?}",
+        hits(&tasks),
+        own_ms(&tasks)
+    );
+    tasks
+}
+
+fn deadlines_ms() -> impl Iterator<Item = i64> {
+    (1..=TASKS as i64).map(|number| number * APART_MS + BEGIN_MS)
+}
+
+fn hits(tasks: &[Value]) -> usize {
+    tasks.iter().filter(|task| task["hit"] == true).count()
+}
+
+fn micros(task: &Value, key: &str) -> i64 {
+    task[key].as_i64().unwrap_or_else(|| panic!("no {key}: {task}"))
+}
+
+/// How long each was there without being held.
+fn own_ms(tasks: &[Value]) -> Vec<i64> {
+    tasks.iter().map(|task| (micros(task, "run_us") - micros(task, "held_us")) / 1000).collect()
+}
+
+/// Whether no order could have met the deadlines: the tasks were too slow, whoever waited for whom. A machine that is taken away for
+/// seconds does that; so would a policy that lets them share the GPU, but every time.
+fn were_too_slow(tasks: &[Value]) -> bool {
+    let ends = own_ms(tasks).into_iter().scan(0, |end, own| {
+        *end += own;
+        Some(*end)
+    });
+    ends.zip(deadlines_ms()).any(|(end, deadline)| end > deadline)
+}
+
+fn assert_all_are_met(policy: &str) {
+    for attempt in 1..=TRIES {
+        let tasks = staggered_deadlines(policy);
+        if hits(&tasks) < TASKS && were_too_slow(&tasks) && attempt < TRIES {
+            continue;
+        }
+        return assert_eq!(hits(&tasks), TASKS, "{tasks:?}");
+    }
 }
 
 /// Feasible one after another, and not time-sliced.
 #[test]
 fn deadlines_that_only_an_order_can_meet_are_missed_by_sharing() {
-    let hits = hits_of_staggered_deadlines("none");
+    let hits = hits(&staggered_deadlines("none"));
     assert!(hits <= 2, "{hits}");
 }
 
 #[test]
 fn deadlines_that_only_an_order_can_meet_are_met_by_earliest_deadline() {
-    assert_eq!(hits_of_staggered_deadlines("earliest-deadline"), TASKS);
+    assert_all_are_met("earliest-deadline");
 }
 
 #[test]
 fn deadlines_that_only_an_order_can_meet_are_met_by_least_slack() {
-    assert_eq!(hits_of_staggered_deadlines("least-slack"), TASKS);
+    assert_all_are_met("least-slack");
 }
