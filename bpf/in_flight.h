@@ -7,7 +7,10 @@
  * The estimate is learnt at drains. While the bound is not in force it is the time of the span, less the gaps in which the GPU had
  * nothing and what urgent processes took (their own work as it is when nobody disturbs them, not the time they had to wait for it),
  * shared among its launches: every error of that makes it longer, so the least of the last few counts. While the bound is in force the
- * GPU may idle because of us, so the estimate is corrected by how early or late the work was done. */
+ * GPU may idle because of us, so the estimate is corrected by how early or late the work was done.
+ *
+ * Who does something else while the GPU works, and waits afterwards, does not tell when its work was done: only that it was no later. That makes
+ * no estimate longer; or one that prepares its next input meanwhile would be stopped longer and longer for work that is long done. */
 #ifndef IN_FLIGHT_H
 #define IN_FLIGHT_H
 
@@ -15,11 +18,13 @@
 #define MEASURED_MAX 8
 /* A launch that takes longer is one that urgent work feels. */
 #define LONG_NS 1000000
+/* A wait that returns sooner had nothing to wait for. */
+#define WAITED_NS 50000
 
-/* What is in flight of bounded processes. If the one that launched last is gone, so is most of it. */
-static __always_inline __u64 ahead_of(struct gpu_state *gpu, __u64 now)
+/* What is in flight of bounded processes. */
+static __always_inline __u64 ahead_of(struct gpu_state *gpu, struct gpu_orders *gpu_orders, __u64 now)
 {
-	return gpu->due > now && orders_in(gpu->latest_slot, gpu->latest) ? gpu->due - now : 0;
+	return gpu->due > now && gpu->flown > gpu_orders->cleared ? gpu->due - now : 0;
 }
 
 /* A little more than the estimate, so that errors add up to a GPU that waits and not to a queue that grows. Of long launches one too many
@@ -30,9 +35,10 @@ static __always_inline __u64 added_to(__u64 estimate)
 }
 
 /* A launch of a bounded process reaches the GPU, where it starts once all that is in flight is done. */
-static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 pid, __u64 now)
+static __always_inline void fly(struct span *span, struct gpu_state *gpu, struct gpu_orders *gpu_orders, __u32 pid,
+				__u64 now)
 {
-	__u64 start = now + ahead_of(gpu, now), since;
+	__u64 start = now + ahead_of(gpu, gpu_orders, now), since;
 	if (gpu->latest == pid) {
 		span->done = gpu->due;
 		span->ahead = start - now;
@@ -55,6 +61,7 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, __u32 
 	span->latest = now;
 	span->run = start > now ? span->run + 1 : 1;
 	gpu->due = start + span->estimate + added_to(span->estimate);
+	gpu->flown = now;
 }
 
 /* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
@@ -80,25 +87,28 @@ static __always_inline __u64 error_of(struct span *span, __u64 together)
 }
 
 /* A span of a bounded process is over. Without the bound, its length says what a launch takes. With it, what counts is how wrong the
- * forecast of its end was: that error is the sum of `run` launches' errors. */
-static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u32 pid, __u64 now)
+ * forecast of its end was: that error is the sum of `run` launches' errors. `since`: when the process began to wait. */
+static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u64 since, __u32 pid, __u64 now)
 {
-	__u64 length = now - span->first, tail = now - span->latest, error;
+	__u64 length = now - span->first, tail = now - span->latest, error, each;
+	int waited = now > since + WAITED_NS || span->asked > span->latest;
 	/* Another thread may have begun the next span. */
 	if (now <= span->first || now < span->latest)
 		return;
 	if (!span->launches || urgent || span->lost >= length)
 		return;
 	if (!span->bounded || !span->estimate) {
-		if (!span->mixed)
-			measure(span, (length - span->lost) / span->launches);
+		each = (length - span->lost) / span->launches;
+		if (!span->mixed && (waited || each < span->estimate))
+			measure(span, each);
 		return;
 	}
 	span->measured = 0;
 	if (gpu->latest != pid || !span->run || span->ahead == NOT_ALONE || gpu->urgent_until > span->latest)
 		return;
 	if (now >= gpu->due) {
-		span->estimate += (error_of(span, now - gpu->due) + added_to(span->estimate)) / 2;
+		if (waited)
+			span->estimate += (error_of(span, now - gpu->due) + added_to(span->estimate)) / 2;
 		return;
 	}
 	error = error_of(span, gpu->due - now);

@@ -12,6 +12,7 @@
 
 #define SIGSTOP 19
 #define CUDA_SUCCESS 0
+#define CUDA_ERROR_NOT_READY 600
 #define CUDA_ERROR_ECC_UNCORRECTABLE 214
 #define CUDA_ERROR_NVLINK_UNCORRECTABLE 220
 /* The first and the last of the errors with which a kernel ends its context. */
@@ -44,6 +45,7 @@ struct call {
 	__u64 bytes;
 	__u64 bits;  /* the streams it waits for */
 	__u64 stream; /* the only one that it waits for, if it named one */
+	__u64 since;
 	__u32 sequence; /* the latest submission it can have waited for */
 	__u32 operation;
 };
@@ -146,7 +148,8 @@ static __always_inline void notice_leak(__u32 pid, __u64 now)
 }
 
 /* A launch that was stopped happened when its process was let go; of that the agent wrote down when. */
-static __always_inline void settle(struct span *span, struct gpu_state *gpu, struct orders *orders, __u32 pid, __u64 now)
+static __always_inline void settle(struct span *span, struct gpu_state *gpu, struct gpu_orders *gpu_orders,
+				   struct orders *orders, __u32 pid, __u64 now)
 {
 	__u64 *resumed, at;
 	if (!span->stands)
@@ -158,7 +161,7 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	if (span->launches == 0)
 		span->first = span->launched = at;
 	if (orders->flags & BOUNDED)
-		fly(span, gpu, pid, at);
+		fly(span, gpu, gpu_orders, pid, at);
 	span->launches++;
 }
 
@@ -193,7 +196,7 @@ static __always_inline __u32 verdict(struct span *span, struct orders *orders, s
 		return SAW_STAND;
 	if (!(orders->flags & BOUNDED) || !gpu_orders->bound || !span->estimate)
 		return 0;
-	ahead = ahead_of(gpu, now);
+	ahead = ahead_of(gpu, gpu_orders, now);
 	if (ahead <= control->early || ahead + span->estimate <= gpu_orders->bound)
 		return 0;
 	left = gpu_orders->bound > span->estimate ? gpu_orders->bound - span->estimate : 0;
@@ -225,7 +228,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		return 0;
 	if (!span->pending)
 		begin(span, now);
-	settle(span, gpu, orders, pid, now);
+	settle(span, gpu, gpu_orders, orders, pid, now);
 	kind = verdict(span, orders, gpu, gpu_orders, now, &until);
 	submit(span, bit);
 	/* Whom the bound stops is on its way to the GPU. Of whom a gate stops, the agent says when it went on. */
@@ -242,7 +245,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		return 0;
 	}
 	if (orders->flags & BOUNDED)
-		fly(span, gpu, pid, now);
+		fly(span, gpu, gpu_orders, pid, now);
 	span->launches++;
 	if (turns_urgent) {
 		if (!(gpu->urgent & gpu_orders->urgent_mask)) {
@@ -250,7 +253,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 			__sync_fetch_and_and(&gpu->urgent, gpu_orders->urgent_mask);
 			gpu->urgent_since = now;
 			gpu->urgent_work = 0;
-			gpu->ahead_then = ahead_of(gpu, now);
+			gpu->ahead_then = ahead_of(gpu, gpu_orders, now);
 		}
 		__sync_fetch_and_or(&gpu->urgent, orders->urgent_bit);
 	}
@@ -283,9 +286,9 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	done = waited_for(span, call->bits, call->sequence) & span->pending;
 	if (!done || (__sync_fetch_and_and(&span->pending, ~done) & ~done))
 		return;
-	settle(span, gpu, orders, pid, now);
+	settle(span, gpu, gpu_orders, orders, pid, now);
 	if (orders->flags & BOUNDED) {
-		learn(span, gpu, gpu->urgent & gpu_orders->urgent_mask, pid, now);
+		learn(span, gpu, gpu->urgent & gpu_orders->urgent_mask, call->since, pid, now);
 		if (gpu->latest == pid && gpu->due > now)
 			gpu->due = now;
 	}
@@ -296,10 +299,10 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 }
 
 /* What a wait waits for, as it begins. */
-static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie, __u64 bit, __u32 pid, __u64 id)
+static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie, __u64 bit, __u32 pid, __u64 id, __u64 now)
 {
 	__u32 place = (cookie >> 8) & 0xff;
-	struct call call = {.operation = OP_WAIT, .sequence = span->sequence, .bits = bit};
+	struct call call = {.operation = OP_WAIT, .sequence = span->sequence, .bits = bit, .since = now};
 	if (place == AT_EVENT) {
 		struct mark *mark = mark_of(span, first, pid);
 		call.bits = mark ? mark->bits : 0;
@@ -376,7 +379,7 @@ int on_entry(struct pt_regs *regs)
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
 		on_copy(span, orders, bit, pid, now);
 	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT)
-		on_wait(span, first, cookie, bit, pid, id);
+		on_wait(span, first, cookie, bit, pid, id, now);
 	if (operation == OP_RECORD)
 		on_record(span, first, bit, pid);
 	if (operation == OP_CAPTURE) {
@@ -417,6 +420,8 @@ int on_return(struct pt_regs *regs)
 	orders = orders_in(slot, pid);
 	span = bpf_map_lookup_elem(&SPANS, &slot);
 	result = regs->rax;
+	if (orders && span && call->operation == OP_WAIT && result == CUDA_ERROR_NOT_READY)
+		span->asked = now;
 	if (orders && span && call->operation == OP_WAIT && ended_its_context(result)) {
 		call->bits = ~0ULL;
 		call->sequence = span->sequence;

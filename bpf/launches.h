@@ -60,6 +60,7 @@ struct orders {
 struct gpu_orders {
 	__u64 urgent_mask; /* the bits of processes that still live */
 	__u64 bound;       /* nanoseconds that all bounded processes together may have in flight; 0: no bound */
+	__u64 cleared;     /* what was launched before does not count as in flight: somebody died with work of its there */
 };
 
 /* What the agent orders for all. */
@@ -84,6 +85,7 @@ struct span {
 	__u64 estimate;  /* nanoseconds of GPU time of one launch; 0: not known */
 	__u64 least;     /* the least that was measured of that lately */
 	__u64 launched;  /* when the first launch since idle was made */
+	__u64 asked;     /* when it last asked whether its work was done, and it was not */
 	__u64 stands;    /* since when it stands at its gate; 0: it does not */
 	__u64 memory;    /* bytes it has allocated */
 	__u32 launches;  /* since `first` */
@@ -106,6 +108,7 @@ struct gpu_state {
 	__u64 urgent_work;  /* nanoseconds of GPU time that urgent processes have had since then */
 	__u64 ahead_then;   /* what was in flight of bounded ones at that moment */
 	__u64 due;          /* when the work of the bounded ones should be done */
+	__u64 flown;        /* when the latest of it was launched */
 	__u64 urgent_until; /* when an urgent process last drained */
 	__u32 latest;       /* the bounded process that launched last */
 	__u32 latest_slot;

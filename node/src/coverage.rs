@@ -233,9 +233,7 @@ impl Owner {
                 }
             }
         }
-        for (process, (gpu, role)) in self.roles(now) {
-            launches.set_role(process, gpu, role);
-        }
+        launches.set_roles(self.roles(now));
     }
 
     /// What each process is to the others on its GPU; of one on several, on the first. Who may not be stopped yields to nobody.

@@ -157,6 +157,8 @@ impl Owner {
             Told::Stopping(id) => {
                 self.registry.by_id(&id).into_iter().for_each(|number| self.let_in(number));
                 self.on_container(at, &id, Fact::ContainerStopping);
+                // Whoever stands for others' work would not heed its signal.
+                self.probed.stale = true;
             }
             Told::Deadlines(set) => {
                 self.registry.set = set;

@@ -39,8 +39,9 @@ pub fn everything(run_dir: &Path, connect: &Connect, only: Option<&str>) -> Rele
     released
 }
 
-/// Nothing is held any more.
+/// Nothing is held any more, and there is no agent that could hold anything.
 pub fn forget(run_dir: &Path) -> io::Result<()> {
+    crate::facts::launches::forget(run_dir);
     match std::fs::remove_file(run_dir.join(held::FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

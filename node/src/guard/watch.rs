@@ -44,16 +44,14 @@ pub fn run(run_dir: &Path, connect: &Connect, helper: Spawn) -> io::Result<()> {
         if matches!(news, Heard::Byte(_)) {
             heard = Instant::now();
         }
-        if matches!(news, Heard::Death) {
-            died = Some(Instant::now());
-        }
+        let dies = matches!(news, Heard::Death);
         match news {
             // It said so before it died.
             Heard::Byte(_) if died.is_some_and(|at: Instant| at.elapsed() < PATIENCE) => {}
             Heard::Byte(HOLDING) => patience = Some(PATIENCE),
             Heard::Byte(_) => patience = None,
             Heard::Silence | Heard::Death => {
-                if matches!(news, Heard::Silence) && patience == Some(PATIENCE) {
+                if !dies && patience == Some(PATIENCE) {
                     eprintln!(
                         "warning: the agent has said nothing for {} ms: everything is let go",
                         PATIENCE.as_millis()
@@ -69,6 +67,8 @@ pub fn run(run_dir: &Path, connect: &Connect, helper: Spawn) -> io::Result<()> {
                     let _ = returning.round(None);
                 }
                 patience = Some(SWEEP_EVERY);
+                // From now on, however long that took: what it said before is still to be read.
+                died = if dies { Some(Instant::now()) } else { died };
             }
             Heard::End => {
                 clear(run_dir, connect, gates)?;

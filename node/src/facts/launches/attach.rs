@@ -171,7 +171,9 @@ impl Attacher {
     /// Takes out the probes of a process that lives, unless somebody needs them again: then word of that is on its way.
     fn leave(&mut self, process: Process) {
         self.leaving.remove(&process);
-        if self.shared.gates().dismiss(process) {
+        let dismissed = self.shared.gates().dismiss(process);
+        self.shared.wake();
+        if dismissed {
             // Dropped here, though it takes a while: before new ones come, the old ones must be out.
             drop(self.links.remove(&process));
         }

@@ -4,6 +4,9 @@
 //! of a process that was stopped just before. While the kernel's own list of those it stopped has it, such a process is told of all the same,
 //! and whoever decides lets it go again; else it was let go already. What was dropped on the way is found in that list, which is looked through
 //! several times a second.
+//!
+//! What is to be told waits in the outbox, and is told in the order in which it happened, with what the kernel says. So whoever stopped for urgent
+//! work is told of after that work: told before, it would seem to stand for nobody, and the next in turn would be let go.
 
 mod bounded;
 mod contexts;
@@ -32,10 +35,8 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
-/// How long the kernel's word may lie unread. Of urgent work that was there before its process was urgent there is none.
-const UNREAD_MAX_NS: u64 = 10_000_000;
-/// How soon the word of an urgent launch is read.
-const UNTOLD_NS: u64 = 20_000;
+/// How long a process may stand at a gate that is open before whoever decides is told once more.
+const UNDECIDED_MAX_NS: u64 = 300_000_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
 /// The highest number of a GPU that the kernel's tables have room for.
@@ -48,29 +49,12 @@ enum Stand {
     Allocation,
     /// Before its first context, until its turn comes.
     Context,
-    /// Too much is in flight, until then. Whether it counts as held until it goes on.
-    Bound(u64, bool),
-    /// At a launch: it was let go as urgent work came of which nobody has heard. When to look again whether somebody has.
-    Unheard(u64),
-}
-
-impl Stand {
-    /// The same, until then.
-    fn until(self, moment_ns: u64) -> Self {
-        match self {
-            Stand::Bound(_, held) => Stand::Bound(moment_ns, held),
-            Stand::Unheard(_) => Stand::Unheard(moment_ns),
-            stand => stand,
-        }
-    }
-
-    /// When to look at it again, where no order need come first.
-    fn ends_ns(self) -> Option<u64> {
-        match self {
-            Stand::Bound(until, _) | Stand::Unheard(until) => Some(until),
-            Stand::Launch | Stand::Allocation | Stand::Context => None,
-        }
-    }
+    /// Too much is in flight.
+    Bound {
+        until_ns: u64,
+        /// Whoever decides counts it as held until it goes on.
+        held: bool,
+    },
 }
 
 /// A process that is probed.
@@ -83,6 +67,8 @@ struct Tracked {
     wanted: bool,
     role: Role,
     stands: Option<Stand>,
+    /// The latest of its stops that was taken in, by when it was made.
+    stopped_ns: u64,
     /// When what it does first is due.
     due_us: u64,
     /// Its probes are in place.
@@ -97,12 +83,17 @@ pub(super) struct Gates {
     roll: Roll,
     tracked: HashMap<u32, Tracked>,
     /// What is to be told of what was done here, and since when it is true.
-    pub(super) outbox: Vec<(u64, Process, Work)>,
+    outbox: Vec<(u64, Process, Work)>,
     bound_ns: u64,
     contexts: Turnstile,
     slots: Slots,
-    /// When the latest launch of an urgent process was made that was told of, for each GPU.
-    heard: HashMap<u32, u64>,
+}
+
+impl Tracked {
+    /// It stands at a launch, and nobody has ordered that it does.
+    fn is_undecided(&self) -> bool {
+        self.stands == Some(Stand::Launch) && self.orders.flags & SHUT_LAUNCHES == 0
+    }
 }
 
 impl Gates {
@@ -115,7 +106,6 @@ impl Gates {
             bound_ns,
             contexts: Turnstile::default(),
             slots: Slots::new(),
-            heard: HashMap::new(),
         }
     }
 
@@ -155,6 +145,7 @@ impl Gates {
             wanted: true,
             role: Role::Plain,
             stands: None,
+            stopped_ns: 0,
             due_us,
             covered: false,
             warned_of: 0,
@@ -198,7 +189,13 @@ impl Gates {
         self.write_roll();
         self.slots.give_back(known.slot);
         self.write_gpu(known.orders.gpu);
-        self.forget_what_is_in_flight(process.pid, known.orders.gpu);
+    }
+
+    /// A process is gone, with all it had in flight.
+    pub(super) fn bury(&mut self, process: Process) {
+        let gpu = self.known(process).map(|known| known.orders.gpu);
+        self.strike(process);
+        gpu.into_iter().for_each(|gpu| self.clear(gpu));
     }
 
     /// Nobody needs the probes of a process any more. False if it has none.
@@ -239,7 +236,7 @@ impl Gates {
         let stands = known.stands;
         self.write(process.pid)?;
         match stands {
-            Some(Stand::Bound(..) | Stand::Unheard(_)) => {
+            Some(Stand::Bound { .. }) => {
                 self.put(process.pid, Stand::Launch);
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
@@ -264,33 +261,26 @@ impl Gates {
     pub(super) fn open(&mut self, process: Process) -> io::Result<()> {
         let looked = ns_now();
         let urgent = self.urgent_on(process);
-        let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
         let Some(known) = self.known(process) else { return Ok(()) };
         known.orders.flags &= !(SHUT_LAUNCHES | SHUT_ALLOCATIONS);
         let yields = known.orders.flags & YIELDS != 0 && urgent != Some(known.orders.beside);
         let news = urgent.filter(|since| yields && known.warned_of != *since);
-        match (urgent, news) {
-            (_, Some(_)) if !heard => {}
-            (_, Some(since)) => known.warned_of = since,
+        if let (Some(since), None) = (urgent, news) {
             // It would be stopped again at its next launch.
-            (Some(since), None) => known.orders.beside = since,
-            (None, None) => {}
+            known.orders.beside = since;
         }
         self.write(process.pid)?;
-        match self.stand(process.pid, looked) {
-            Some(Stand::Launch) if news.is_some() && !heard => {
-                self.put(process.pid, Stand::Unheard(looked + UNTOLD_NS));
-                Ok(())
-            }
-            Some(Stand::Launch) if news.is_some() => {
+        match (self.stand(process.pid, looked), news) {
+            (Some(Stand::Launch), Some(since)) => {
+                self.tracked.entry(process.pid).and_modify(|known| known.warned_of = since);
                 self.outbox.push((ns_now(), process, Work::AtLaunch));
                 Ok(())
             }
-            Some(Stand::Launch) => self.go_on(process),
-            Some(Stand::Allocation) => self.resume(process.pid),
-            // The first three go on by themselves. Who does not stand runs; to let it run all the same would be to let it through, if the kernel
+            (Some(Stand::Launch), None) => self.go_on(process),
+            (Some(Stand::Allocation), _) => self.resume(process.pid),
+            // The first two go on by themselves. Who does not stand runs; to let it run all the same would be to let it through, if the kernel
             // stopped it for urgent work a moment ago.
-            Some(Stand::Bound(..) | Stand::Unheard(_) | Stand::Context) | None => Ok(()),
+            (Some(Stand::Bound { .. } | Stand::Context) | None, _) => Ok(()),
         }
     }
 
@@ -329,20 +319,18 @@ impl Gates {
             }
             return None;
         };
-        if kind::STANDS.contains(&event.kind) && !self.still_stands(event) {
+        if kind::STANDS.contains(&event.kind) && !self.is_news(event) {
             return None;
         }
         let known = self.tracked.get_mut(&event.pid)?;
         let work = match event.kind {
             kind::COPY => Work::Copies,
-            kind::LAUNCH => {
-                if known.role == Role::Urgent {
-                    let heard = self.heard.entry(known.orders.gpu).or_default();
-                    *heard = event.at.max(*heard);
-                }
-                Work::Submitted
+            kind::LAUNCH => Work::Submitted,
+            kind::DRAIN => {
+                let gpu = known.orders.gpu;
+                self.stand_no_longer_than_needed(gpu);
+                Work::Drained
             }
-            kind::DRAIN => Work::Drained,
             kind::STAND => {
                 known.stands = Some(Stand::Launch);
                 Work::AtLaunch
@@ -356,8 +344,8 @@ impl Gates {
                 return None;
             }
             kind::STAND_BOUND => {
-                let until = event.value.min(event.at + BOUND_MAX_NS);
-                known.stands = Some(Stand::Bound(until, false));
+                let until_ns = event.value.min(event.at + BOUND_MAX_NS);
+                known.stands = Some(Stand::Bound { until_ns, held: false });
                 return None;
             }
             kind::LEAK => Work::Leaked,
@@ -367,19 +355,22 @@ impl Gates {
         Some((process, work))
     }
 
-    /// Looks through the kernel's own list of those it stopped, for whoever was not told of. Who was stopped a moment ago will be: told of here,
-    /// it would overtake the urgent launch it was stopped for, seem to stand for nobody, and the next in turn would be let go.
+    /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
     pub(super) fn sweep(&mut self, let_all_go: bool) {
-        let unread_since = ns_now().saturating_sub(UNREAD_MAX_NS);
+        let now = ns_now();
         let listed: Vec<(u32, Standing)> = self.tables.standing.iter().filter_map(Result::ok).collect();
         for (pid, standing) in listed {
-            let told = self.tracked.get(&pid).is_some_and(|known| known.stands.is_some());
-            // One that was stopped as its probes were taken out is nobody's to let go but ours.
-            if let_all_go || !self.tracked.contains_key(&pid) {
+            let Some(known) = self.tracked.get(&pid).filter(|_| !let_all_go) else {
+                // One that was stopped as its probes were taken out is nobody's to let go but ours.
                 let _ = self.resume(pid);
-            } else if !told && standing.since < unread_since {
+                continue;
+            };
+            if known.stands.is_none() {
                 let found = self.take(&standing.event(pid));
                 self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
+            } else if known.is_undecided() && now > standing.since + UNDECIDED_MAX_NS {
+                // Its stop was old news when it was told, for another of its threads had done something since.
+                self.outbox.push((now, known.process, Work::AtLaunch));
             }
         }
     }
@@ -424,12 +415,13 @@ impl Gates {
         }
     }
 
-    /// Whether a stop is still in the kernel's list. One that is not is over: it was found in the list before its event was read, and its process
-    /// let go; or the guard did that, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now;
+    /// Whether a stop is in the kernel's list, and was not found there before its event was read. One that is not in the list is over: its process was
+    /// let go, by us or by the guard, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now;
     /// and so is one that was stopped anew just before that, for its signal may be undone. A newer stop has an event of its own.
-    fn still_stands(&mut self, event: &Event) -> bool {
+    fn is_news(&mut self, event: &Event) -> bool {
         if let Ok(standing) = self.tables.standing.get(&event.pid, 0) {
-            return standing.since == event.at;
+            let known = self.tracked.get_mut(&event.pid).filter(|_| standing.since == event.at);
+            return known.is_some_and(|known| std::mem::replace(&mut known.stopped_ns, event.at) != event.at);
         }
         if let Some(known) = self.tracked.get(&event.pid) {
             let _ = pidfd_send_signal(&known.pidfd, Signal::CONT);

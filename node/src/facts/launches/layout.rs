@@ -62,6 +62,7 @@ pub(super) struct Orders {
 pub(super) struct GpuOrders {
     pub(super) urgent_mask: u64,
     pub(super) bound: u64,
+    pub(super) cleared: u64,
 }
 
 /// What is ordered for all.
@@ -95,6 +96,7 @@ pub(super) struct Span {
     estimate: u64,
     least: u64,
     launched: u64,
+    asked: u64,
     stands: u64,
     memory: u64,
     launches: u32,
@@ -125,6 +127,7 @@ impl Span {
             estimate: 0,
             least: 0,
             launched: 0,
+            asked: 0,
             stands: 0,
             memory: 0,
             launches: 0,
@@ -151,8 +154,9 @@ pub(super) struct GpuState {
     urgent_work: u64,
     ahead_then: u64,
     pub(super) due: u64,
+    pub(super) flown: u64,
     urgent_until: u64,
-    pub(super) latest: u32,
+    latest: u32,
     latest_slot: u32,
 }
 
@@ -171,7 +175,7 @@ pub(crate) const STANDING_BYTES: usize = size_of::<Standing>();
 
 /// What the kernel tells.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: u64,
     pub(super) pid: u32,
@@ -254,6 +258,6 @@ mod tests {
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
         assert_eq!(["SLOTS", "ORDERS", "SPANS"].map(entries), [SLOTS; 3]);
-        assert_eq!(size_of::<Span>(), 13 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 14 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
     }
 }

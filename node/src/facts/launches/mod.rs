@@ -21,7 +21,7 @@ mod turnstile;
 use super::exits::Exits;
 use super::{Home, News, Teller, Told, process};
 pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER, STANDING_BYTES};
-pub(crate) use roll::let_go;
+pub(crate) use roll::{forget, let_go};
 
 use attach::{Attacher, Order};
 use aya::maps::{MapData, RingBuf};
@@ -184,14 +184,17 @@ impl Launches {
     /// A process exited.
     pub fn forget(&self, process: Process) {
         self.shared.starts().remove(&process.pid);
-        self.shared.gates().strike(process);
+        self.shared.gates().bury(process);
         self.shared.wake();
         let _ = self.orders.send(Order::Gone(process));
     }
 
-    /// What a process is to the others on its GPU.
-    pub fn set_role(&self, process: Process, gpu: GpuId, role: Role) {
-        self.shared.gates().set_role(process, gpu, role);
+    /// What each process is to the others on its GPU.
+    pub fn set_roles(&self, roles: impl IntoIterator<Item = (Process, (GpuId, Role))>) {
+        let mut gates = self.shared.gates();
+        roles.into_iter().for_each(|(process, (gpu, role))| gates.set_role(process, gpu, role));
+        drop(gates);
+        self.shared.wake();
     }
 
     /// Whether the process can be held at its launches.
@@ -298,31 +301,39 @@ impl Listener {
         let mut tick = ns_now();
         loop {
             let asked = self.shared.asked.swap(false, Ordering::Acquire);
-            let looked = ns_now();
-            let mut heard = Vec::new();
-            while let Some(bytes) = ring.next() {
-                heard.extend(Event::read(&bytes));
-            }
-            if !heard.iter().all(|event| self.take(event)) {
-                return;
-            }
-            if asked {
-                self.teller.tell_at(instant(looked), Told::Probes(Seen::Heard));
-            }
             let now = ns_now();
             if now >= tick {
                 tick = now + TICK_NS;
                 self.tick(now);
             }
-            let mut gates = self.shared.gates();
-            gates.let_the_bounded_go(now);
-            gates.let_in(now);
-            let (told, next) = (std::mem::take(&mut gates.outbox), gates.next_ns());
-            drop(gates);
-            for (at, process, work) in told {
-                self.teller.tell_at(instant(at), Told::Probes(Seen::Work(process, work)));
+            let done = self.shared.gates().act(now);
+            // After that, so that the word of all that was acted upon is in the ring.
+            let mut heard = Vec::new();
+            while let Some(bytes) = ring.next() {
+                heard.extend(Event::read(&bytes));
             }
-            self.sleep(&ring, next.map_or(tick, |next| next.min(tick)));
+            let quiet = heard.is_empty();
+            if !in_order(heard, done).iter().all(|word| self.tell(word)) {
+                return;
+            }
+            if asked {
+                self.teller.tell_at(instant(now), Told::Probes(Seen::Heard));
+            }
+            // What was heard may let somebody go on.
+            if quiet {
+                let next = self.shared.gates().next_ns();
+                self.sleep(&ring, next.map_or(tick, |next| next.min(tick)));
+            }
+        }
+    }
+
+    /// Passes a word on. False once nobody listens.
+    fn tell(&self, word: &Word) -> bool {
+        match *word {
+            Word::Heard(ref event) => self.take(event),
+            Word::Done(at, process, work) => {
+                self.teller.tell_at(instant(at), Told::Probes(Seen::Work(process, work)))
+            }
         }
     }
 
@@ -403,6 +414,29 @@ impl Listener {
     }
 }
 
+/// What is to be told.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    /// By the kernel.
+    Heard(Event),
+    /// Of what was done here, and since when it is true.
+    Done(u64, Process, Work),
+}
+
+/// What the kernel told, in its order, and what was done here, each before what came later.
+fn in_order(heard: Vec<Event>, mut done: Vec<(u64, Process, Work)>) -> Vec<Word> {
+    done.sort_by_key(|(at, ..)| *at);
+    let mut done = done.into_iter().peekable();
+    let word = |(at, process, work)| Word::Done(at, process, work);
+    let mut words = Vec::new();
+    for event in heard {
+        words.extend(std::iter::from_fn(|| done.next_if(|(at, ..)| *at < event.at)).map(word));
+        words.push(Word::Heard(event));
+    }
+    words.extend(done.map(word));
+    words
+}
+
 /// Now, in the kernel's own unit.
 fn ns_now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
@@ -412,4 +446,22 @@ fn ns_now() -> u64 {
 /// A moment of the kernel's.
 fn instant(ns: u64) -> Instant {
     Instant::from_micros(ns / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stopped_for_urgent_work_is_told_of_after_that_work_and_whoever_went_on_before_its_end() {
+        let (batch, other) = (Process { pid: 7, started: 1 }, Process { pid: 8, started: 1 });
+        let event = |at, pid, kind| Event { at, pid, kind, value: 0 };
+        let urgent = event(10, 1, kind::LAUNCH);
+        let end = event(30, 8, kind::DRAIN);
+        let done = vec![(12, batch, Work::AtLaunch), (9, other, Work::Submitted)];
+        let words = in_order(vec![urgent, end], done);
+        let (went_on, stands) =
+            (Word::Done(9, other, Work::Submitted), Word::Done(12, batch, Work::AtLaunch));
+        assert_eq!(words, [went_on, Word::Heard(urgent), stands, Word::Heard(end)]);
+    }
 }

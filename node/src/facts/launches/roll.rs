@@ -25,10 +25,9 @@ impl Roll {
     }
 }
 
-/// Lets everybody on the roll run who stands still, and forgets the roll. How many they were.
+/// Lets everybody on the roll run who stands still. How many they were.
 pub(crate) fn let_go(run_dir: &Path) -> usize {
-    let file = run_dir.join(FILE);
-    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let text = std::fs::read_to_string(run_dir.join(FILE)).unwrap_or_default();
     let stopped: Vec<Process> =
         text.lines().filter_map(read).filter(|process| is_stopped(*process)).collect();
     for process in &stopped {
@@ -36,8 +35,12 @@ pub(crate) fn let_go(run_dir: &Path) -> usize {
             let _ = kill_process(pid, Signal::CONT);
         }
     }
-    let _ = std::fs::remove_file(file);
     stopped.len()
+}
+
+/// Forgets the roll: its agent is dead, and nobody stands. A living one's stays, also while it hangs: it is written only when somebody comes or goes.
+pub(crate) fn forget(run_dir: &Path) {
+    let _ = std::fs::remove_file(run_dir.join(FILE));
 }
 
 fn read(line: &str) -> Option<Process> {
@@ -71,7 +74,10 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(is_stopped(processes[1]), "another process under the same number");
-        assert_eq!(let_go(folder.path()), 0, "the roll is gone");
+        let text = || std::fs::read_to_string(folder.path().join(FILE)).ok();
+        assert!(text().is_some_and(|text| text.lines().count() == 2), "its agent may live");
+        forget(folder.path());
+        assert_eq!(text(), None);
         for sleeper in &mut sleepers {
             let _ = sleeper.kill();
             let _ = sleeper.wait();

@@ -1,38 +1,55 @@
-//! Who stands although nobody ordered it, and how it goes on: too much is in flight, or urgent work came of which nobody has heard.
+//! How much others have in flight: who stands because it is too much, and how it goes on.
 
-use super::{BOUND_MAX_NS, EARLY_NS, Gates, Stand, Tracked, UNTOLD_NS, Work, ns_now};
-use crate::facts::launches::layout::{BOUNDED, SHUT_LAUNCHES, YIELDS};
+use super::{BOUND_MAX_NS, EARLY_NS, Gates, Stand, Tracked, Work, ns_now};
+use crate::facts::launches::layout::{BOUNDED, GpuOrders, SHUT_LAUNCHES, YIELDS};
 use sched::Process;
 use std::io;
 
-impl Gates {
-    /// When the bound next lets somebody go.
-    pub(in crate::facts::launches) fn next_ns(&self) -> Option<u64> {
-        self.tracked.values().filter_map(|known| known.stands?.ends_ns()).min()
+impl Tracked {
+    /// Until when it stands for what others have in flight.
+    fn bound_until_ns(&self) -> Option<u64> {
+        match self.stands {
+            Some(Stand::Bound { until_ns, .. }) => Some(until_ns),
+            _ => None,
+        }
     }
 
-    /// Lets those go whose work in flight is nearly done.
-    pub(in crate::facts::launches) fn let_the_bounded_go(&mut self, now_ns: u64) {
-        let ends = |known: &Tracked| known.stands.and_then(Stand::ends_ns);
-        let due = |known: &&Tracked| ends(known).is_some_and(|until| until <= now_ns);
+    /// It stands no longer than that for what others have in flight.
+    pub(super) fn stand_until(&mut self, moment_ns: u64) {
+        if let Some(Stand::Bound { until_ns, .. }) = &mut self.stands {
+            *until_ns = moment_ns.min(*until_ns);
+        }
+    }
+}
+
+impl Gates {
+    /// Lets those go on whose time has come. What is to be told of what was done here.
+    pub(in crate::facts::launches) fn act(&mut self, now_ns: u64) -> Vec<(u64, Process, Work)> {
+        self.let_the_bounded_go(now_ns);
+        self.let_in(now_ns);
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// When the bound next lets somebody go.
+    pub(in crate::facts::launches) fn next_ns(&self) -> Option<u64> {
+        self.tracked.values().filter_map(Tracked::bound_until_ns).min()
+    }
+
+    /// Lets those go for whom little enough is in flight.
+    pub(super) fn let_the_bounded_go(&mut self, now_ns: u64) {
+        let due = |known: &&Tracked| known.bound_until_ns().is_some_and(|until| until <= now_ns);
         let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
         for process in due {
             let urgent = self.urgent_on(process);
-            let heard = urgent.is_none_or(|since| self.has_told_of(process, since));
             let Some(known) = self.known(process) else { continue };
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
             let yields = known.orders.flags & YIELDS != 0;
             let makes_way = yields && urgent.is_some_and(|since| since != known.orders.beside);
-            if makes_way && !shut && !heard {
-                // Told now, it would seem to stand for nobody, and the next in turn would be let go: the word of the urgent launch is in the ring.
-                known.stands = known.stands.map(|stand| stand.until(now_ns + UNTOLD_NS));
-            } else if shut || makes_way {
+            if shut || makes_way {
                 known.stands = Some(Stand::Launch);
                 self.outbox.push((now_ns, process, Work::AtLaunch));
-            } else if let Some(Stand::Unheard(_)) = known.stands {
-                let _ = self.go_on(process);
             } else {
-                let held = matches!(known.stands, Some(Stand::Bound(_, true)));
+                let held = matches!(known.stands, Some(Stand::Bound { held: true, .. }));
                 let _ = self.resume(process.pid);
                 self.outbox.extend(held.then_some((now_ns, process, Work::Submitted)));
             }
@@ -44,13 +61,9 @@ impl Gates {
         let now = ns_now();
         let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
         let gpu = bounded.map(|known| known.orders.gpu);
-        let bound =
-            gpu.and_then(|gpu| self.tables.gpu_orders.get(&gpu, 0).ok()).map_or(0, |orders| orders.bound);
-        // Whoever has died took along what it had in flight.
-        let state = gpu.and_then(|gpu| self.tables.gpu_states.get(&gpu, 0).ok());
-        let due = state.filter(|state| self.tracked.contains_key(&state.latest)).map_or(0, |state| state.due);
-        if bound > 0 && due > now + EARLY_NS {
-            self.put(process.pid, Stand::Bound((due - EARLY_NS).min(now + BOUND_MAX_NS), true));
+        let until_ns = gpu.map_or(0, |gpu| self.nearly_done_ns(gpu)).min(now + BOUND_MAX_NS);
+        if until_ns > now {
+            self.put(process.pid, Stand::Bound { until_ns, held: true });
             return Ok(());
         }
         self.resume(process.pid)?;
@@ -58,13 +71,29 @@ impl Gates {
         Ok(())
     }
 
-    /// Nobody stands any longer for what a process had in flight that is gone.
-    pub(super) fn forget_what_is_in_flight(&mut self, gone: u32, gpu: u32) {
-        let now = ns_now();
-        if self.tables.gpu_states.get(&gpu, 0).is_ok_and(|state| state.latest == gone) {
-            for known in self.tracked.values_mut().filter(|known| known.orders.gpu == gpu) {
-                known.stands = known.stands.map(|stand| stand.until(now));
-            }
+    /// Something of what is in flight was done earlier than forecast, or nobody is in a hurry any more.
+    pub(super) fn stand_no_longer_than_needed(&mut self, gpu: u32) {
+        if self.tracked.values().all(|known| known.bound_until_ns().is_none()) {
+            return;
         }
+        let until_ns = self.nearly_done_ns(gpu);
+        let here = self.tracked.values_mut().filter(|known| known.orders.gpu == gpu);
+        here.for_each(|known| known.stand_until(until_ns));
+    }
+
+    /// Somebody died, and what it had in flight with it. How much that was, nobody knows: what others have is forgotten, too.
+    pub(super) fn clear(&mut self, gpu: u32) {
+        if let Ok(orders) = self.tables.gpu_orders.get(&gpu, 0) {
+            let _ = self.tables.gpu_orders.set(gpu, GpuOrders { cleared: ns_now(), ..orders }, 0);
+        }
+        self.stand_no_longer_than_needed(gpu);
+    }
+
+    /// When what is in flight on a GPU is nearly done; long ago, if it is not bounded.
+    fn nearly_done_ns(&self, gpu: u32) -> u64 {
+        let orders = self.tables.gpu_orders.get(&gpu, 0).unwrap_or_default();
+        let state = self.tables.gpu_states.get(&gpu, 0).unwrap_or_default();
+        let counts = orders.bound > 0 && state.flown > orders.cleared;
+        if counts { state.due.saturating_sub(EARLY_NS) } else { 0 }
     }
 }

@@ -22,7 +22,7 @@ impl Gates {
     }
 
     /// Lets those go on whose turn it is to make a context.
-    pub(in crate::facts::launches) fn let_in(&mut self, now_ns: u64) {
+    pub(super) fn let_in(&mut self, now_ns: u64) {
         while let Some(pid) = self.contexts.next(now_ns) {
             self.open_context(pid);
         }

@@ -1,6 +1,6 @@
 //! Who is urgent and who yields: what the kernel needs to know to stop somebody at an urgent launch, without asking.
 
-use super::{GPUS_MAX, Gates, Tracked, UNREAD_MAX_NS, ns_now};
+use super::{GPUS_MAX, Gates, Tracked};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, URGENT, YIELDS};
 use sched::scheduler::Role;
 use sched::{GpuId, Process};
@@ -25,6 +25,9 @@ impl Gates {
                 known.orders.urgent_bit = free.unwrap_or(0);
                 known.orders.flags |= if free.is_some() { URGENT } else { 0 };
             }
+        }
+        if !role.yields() {
+            known.stand_until(0);
         }
         let _ = self.write(process.pid);
         self.write_gpu(index);
@@ -62,13 +65,6 @@ impl Gates {
         (state.urgent & mask != 0).then_some(state.urgent_since)
     }
 
-    /// Whether urgent work on the GPU of a process that began then has been told of: the kernel acts at once, and its word of that may lie unread.
-    pub(super) fn has_told_of(&self, process: Process, since: u64) -> bool {
-        let gpu = self.tracked.get(&process.pid).map(|known| known.orders.gpu);
-        let heard = gpu.and_then(|gpu| self.heard.get(&gpu));
-        heard.is_some_and(|heard| *heard >= since) || ns_now() > since + UNREAD_MAX_NS
-    }
-
     /// The bits of the urgent processes on one GPU.
     fn urgent_bits(&self, gpu: u32) -> u64 {
         let urgent = |known: &&Tracked| known.role == Role::Urgent && known.orders.gpu == gpu;
@@ -83,6 +79,8 @@ impl Gates {
             |role: Role| self.tracked.values().any(|known| known.role == role && known.orders.gpu == gpu);
         let in_the_way = is(Role::Urgent) || is(Role::Late) && is(Role::Yields);
         let bound = if in_the_way { self.bound_ns } else { 0 };
-        let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound }, 0);
+        let before = self.tables.gpu_orders.get(&gpu, 0).unwrap_or_default();
+        let _ = self.tables.gpu_orders.set(gpu, GpuOrders { urgent_mask, bound, ..before }, 0);
+        self.stand_no_longer_than_needed(gpu);
     }
 }

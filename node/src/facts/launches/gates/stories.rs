@@ -42,11 +42,26 @@ impl Stage {
         standing.event(self.batch.pid)
     }
 
-    /// The server has urgent work on the GPU. What will be read of that.
-    fn has_urgent_work(&mut self, since: u64) -> Event {
+    /// The server has urgent work on the GPU.
+    fn has_urgent_work(&mut self, since: u64) {
         let bit = self.gates.tracked[&self.server.pid].orders.urgent_bit;
         self.changes_the_gpu(|state| (state.urgent, state.urgent_since) = (bit, since));
-        Event { at: since, pid: self.server.pid, kind: kind::LAUNCH, value: 0 }
+    }
+
+    /// Somebody has so much in flight.
+    fn has_in_flight(&mut self, work_ns: u64) {
+        let now = ns_now();
+        self.changes_the_gpu(|state| (state.flown, state.due) = (now, now + work_ns));
+    }
+
+    /// The batch was stopped, is let go, and stands on for what others have in flight.
+    fn is_bound(&mut self) {
+        let batch = self.batch;
+        self.has_in_flight(MINUTE_NS);
+        let stop = self.stops_the_batch(ns_now());
+        self.gates.take(&stop);
+        self.gates.open(batch).expect("a gate");
+        assert!(self.is_stopped());
     }
 
     fn changes_the_gpu(&mut self, change: impl FnOnce(&mut super::super::layout::GpuState)) {
@@ -75,66 +90,99 @@ impl Drop for Stage {
 }
 
 #[test]
-fn who_was_stopped_a_moment_ago_is_told_of_by_its_event_and_only_later_by_a_look_through_the_list() {
+fn a_stop_is_told_once_by_its_event_or_by_a_look_through_the_list() {
     let mut stage = Stage::new();
-    stage.stops_the_batch(ns_now() + MINUTE_NS);
+    let batch = stage.batch;
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+    assert_eq!(stage.gates.take(&stop), None, "it was found in the list");
+    stage.gates.resume(batch.pid).expect("a signal");
+    let stop = stage.stops_the_batch(ns_now());
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
     stage.gates.sweep(false);
     assert_eq!(stage.told(), []);
-    stage.stops_the_batch(ns_now() - UNREAD_MAX_NS - 1);
+}
+
+/// Another of its threads had done something since, so whoever decides took no notice.
+#[test]
+fn who_stands_for_long_at_an_open_gate_is_told_of_again() {
+    let mut stage = Stage::new();
+    let batch = stage.batch;
+    let stop = stage.stops_the_batch(ns_now() - UNDECIDED_MAX_NS - 1);
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
     stage.gates.sweep(false);
-    assert_eq!(stage.told(), [(stage.batch.pid, Work::AtLaunch)], "its event was dropped");
+    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+    stage.gates.shut(batch, Gate::Launches).expect("a gate");
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), [], "now it is to stand there");
 }
 
 #[test]
-fn who_is_let_go_as_urgent_work_comes_is_told_of_after_that_work() {
+fn who_is_let_go_as_urgent_work_comes_is_told_of_once_more_and_then_runs_beside_it() {
     let mut stage = Stage::new();
-    let (batch, later) = (stage.batch, ns_now() + MINUTE_NS);
+    let batch = stage.batch;
     let stop = stage.stops_the_batch(ns_now());
-    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
-    let launch = stage.has_urgent_work(later);
-    // Whoever decides has not heard of the launch, however often it says that the batch may run.
-    for _ in 0..2 {
-        stage.gates.open(batch).expect("a gate");
-        stage.gates.let_the_bounded_go(later);
-        assert_eq!(stage.told(), []);
-        assert!(stage.is_stopped());
-    }
-    assert_eq!(stage.gates.take(&launch), Some((stage.server, Work::Submitted)));
-    stage.gates.let_the_bounded_go(later + MINUTE_NS);
-    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+    stage.gates.take(&stop);
+    stage.has_urgent_work(ns_now());
     stage.gates.open(batch).expect("a gate");
-    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)], "it is let go from before it was told");
+    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)], "it is let go from before that work");
     assert!(stage.is_stopped());
     stage.gates.open(batch).expect("a gate");
     assert_eq!(stage.told(), [(batch.pid, Work::Submitted)], "it is wanted beside");
     assert!(!stage.is_stopped());
 }
 
+/// It is let go before the word of its stop is read, and stands on for what others have in flight.
 #[test]
-fn nobody_stands_for_what_the_dead_had_in_flight_nor_long_for_that_of_others() {
+fn the_word_of_a_stop_that_comes_late_keeps_nobody_standing() {
     let mut stage = Stage::new();
-    let (batch, server) = (stage.batch, stage.server.pid);
-    let due = ns_now() + MINUTE_NS;
-    stage.changes_the_gpu(|state| (state.due, state.latest) = (due, server));
+    let batch = stage.batch;
+    stage.has_in_flight(MINUTE_NS);
     let stop = stage.stops_the_batch(ns_now());
-    stage.gates.take(&stop);
     stage.gates.open(batch).expect("a gate");
-    let until = stage.gates.next_ns().expect("it stands until then");
-    assert!(until <= ns_now() + BOUND_MAX_NS && stage.is_stopped());
-    let other = stage.server;
-    stage.gates.strike(other);
-    stage.gates.let_the_bounded_go(ns_now());
-    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)], "it stood when the other died");
-    assert!(!stage.is_stopped());
-    // The bound is there for the next.
-    stage.gates.enlist(other, GPU, true, None);
-    stage.gates.set_role(other, GPU, Role::Urgent);
-    stage.changes_the_gpu(|state| (state.due, state.latest) = (due, u32::MAX));
-    let stop = stage.stops_the_batch(ns_now());
-    stage.gates.take(&stop);
-    stage.gates.open(batch).expect("a gate");
+    assert!(stage.gates.next_ns().is_some() && stage.is_stopped());
+    assert_eq!(stage.gates.take(&stop), None);
+    stage.gates.let_the_bounded_go(stage.gates.next_ns().expect("it goes on then"));
     assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
     assert!(!stage.is_stopped());
+}
+
+#[test]
+fn nobody_stands_long_for_what_others_have_in_flight_nor_at_all_for_what_the_dead_had() {
+    let mut stage = Stage::new();
+    let (batch, server) = (stage.batch, stage.server);
+    stage.is_bound();
+    let until = stage.gates.next_ns().expect("it stands until then");
+    assert!(until <= ns_now() + BOUND_MAX_NS && stage.is_stopped());
+    stage.gates.bury(server);
+    stage.gates.let_the_bounded_go(ns_now());
+    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
+    assert!(!stage.is_stopped());
+}
+
+#[test]
+fn who_stands_for_what_is_in_flight_goes_on_as_soon_as_that_is_done_or_matters_no_more() {
+    let mut stage = Stage::new();
+    let goes_on = |stage: &mut Stage| {
+        stage.gates.let_the_bounded_go(ns_now());
+        let told = stage.told();
+        told == [(stage.batch.pid, Work::Submitted)] && !stage.is_stopped()
+    };
+    stage.is_bound();
+    assert!(!goes_on(&mut stage));
+    stage.changes_the_gpu(|state| state.due = ns_now());
+    let drain = Event { at: ns_now(), pid: stage.server.pid, kind: kind::DRAIN, value: 0 };
+    stage.gates.take(&drain);
+    assert!(goes_on(&mut stage), "it was done earlier than forecast");
+    let (server, batch) = (stage.server, stage.batch);
+    stage.is_bound();
+    stage.gates.set_role(server, GPU, Role::Plain);
+    assert!(goes_on(&mut stage), "nobody is urgent");
+    stage.gates.set_role(server, GPU, Role::Urgent);
+    stage.is_bound();
+    stage.gates.set_role(batch, GPU, Role::Plain);
+    assert!(goes_on(&mut stage), "it is to yield no more");
 }
 
 #[test]
