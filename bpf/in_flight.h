@@ -18,8 +18,9 @@
 #define MEASURED_MAX 8
 /* A launch that takes longer is one that urgent work feels. */
 #define LONG_NS 1000000
-/* A wait that returns sooner had nothing to wait for. */
-#define WAITED_NS 50000
+/* Of the time since its latest launch, how much a process must have waited, at least, to tell when its work was done: one part in so many. A wait
+ * that has nothing to wait for takes time, too. */
+#define WAITED_PART 4
 
 /* What is in flight of bounded processes. */
 static __always_inline __u64 ahead_of(struct gpu_state *gpu, struct gpu_orders *gpu_orders, __u64 now)
@@ -86,12 +87,20 @@ static __always_inline __u64 error_of(struct span *span, __u64 together)
 	return each < most ? each : most;
 }
 
+/* Whether a process knows when its work was done: it waited, since then, or it had asked a moment ago, and it was not. */
+static __always_inline int has_waited(struct span *span, __u64 since, __u64 now)
+{
+	__u64 tail = now - span->latest;
+	return (now - since) * WAITED_PART >= tail ||
+	       (span->asked > span->latest && (now - span->asked) * WAITED_PART <= tail);
+}
+
 /* A span of a bounded process is over. Without the bound, its length says what a launch takes. With it, what counts is how wrong the
  * forecast of its end was: that error is the sum of `run` launches' errors. `since`: when the process began to wait. */
 static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u64 since, __u32 pid, __u64 now)
 {
 	__u64 length = now - span->first, tail = now - span->latest, error, each;
-	int waited = now > since + WAITED_NS || span->asked > span->latest;
+	int waited = has_waited(span, since, now);
 	/* Another thread may have begun the next span. */
 	if (now <= span->first || now < span->latest)
 		return;

@@ -151,6 +151,53 @@ fn who_stands_for_what_is_in_flight_is_let_go_when_the_agent_hangs() {
     agent.stop();
 }
 
+/// How many tries a noisy machine is given.
+const TRIES: usize = 3;
+/// What is left of the pace of one that prepares its next input while the GPU works, at least. What its launches take, nobody can tell.
+const PACE_MIN: f64 = 0.5;
+
+#[test]
+fn who_prepares_its_next_input_before_it_waits_keeps_its_pace_beside_somebody_urgent() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let words = [
+        "leeway",
+        "work",
+        "batch",
+        "--kernel-us",
+        "200",
+        "--depth",
+        "20",
+        "--prepare",
+        "10ms",
+        "--for",
+        "3s",
+        "--json",
+    ];
+    let kernels = |name: &str| {
+        let batch = Box::start(&scene, name, &["--task", "process"], &words);
+        let (printed, _) = scene.outcome(&batch.name);
+        remove(&scene, &[&batch]);
+        printed[0]["kernels"].as_f64().expect("a number")
+    };
+    let mut paces = (1..=TRIES).map(|attempt| {
+        let undisturbed = kernels(&format!("prepares-alone-{attempt}"));
+        let server = urgent_with(
+            &scene,
+            &format!("idle-{attempt}"),
+            &["100000", "--kernel-us", "1000", "--every", "10s"],
+        );
+        eventually("request", || (!scene.tasks(&server.name).is_empty()).then_some(()));
+        let beside = kernels(&format!("prepares-beside-{attempt}"));
+        remove(&scene, &[&server]);
+        eprintln!("{beside} kernels beside an urgent server, {undisturbed} alone");
+        beside / undisturbed
+    });
+    assert!(paces.any(|pace| pace > PACE_MIN), "it was slowed down every time");
+    agent.stop();
+}
+
 /// One is killed with seconds of work on the GPU, beside a server that has nothing to do. The other stood for that, and goes on.
 #[test]
 fn nobody_stands_for_what_the_dead_had_in_flight() {

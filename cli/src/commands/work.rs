@@ -58,6 +58,9 @@ enum What {
         /// How many are queued before the program waits for them
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         depth: u64,
+        /// How long to do something else before it waits for them, as one does that prepares its next input
+        #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
+        prepare: Option<Duration>,
         /// How long to go on
         #[arg(long = "for", value_name = "D", default_value = "10s", value_parser = wire::duration::parse)]
         span: Duration,
@@ -147,10 +150,10 @@ impl What {
                     work::serve::Serve { requests, kernel_us, every, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
             }
-            Self::Batch { kernel_us, depth, span, count, after, each_line, on } => {
+            Self::Batch { kernel_us, depth, prepare, span, count, after, each_line, on } => {
                 let until = count.map_or(work::batch::Until::Elapsed(span), work::batch::Until::Count);
-                let after = after.unwrap_or_default();
-                let batch = work::batch::Batch { kernel_us, depth, until, after, each_line };
+                let (prepare, after) = (prepare.unwrap_or_default(), after.unwrap_or_default());
+                let batch = work::batch::Batch { kernel_us, depth, prepare, until, after, each_line };
                 on.open().and_then(|(device, phases)| work::batch::run(device, phases, &batch))
             }
             Self::Hold { memory, managed, span, on } => {

@@ -13,6 +13,8 @@ pub(crate) struct Batch {
     pub(crate) kernel_us: u64,
     /// How many are queued before the program waits for them.
     pub(crate) depth: u64,
+    /// How long to do something else before it waits for them.
+    pub(crate) prepare: Duration,
     pub(crate) until: Until,
     /// How long to do nothing before the first.
     pub(crate) after: Duration,
@@ -66,6 +68,9 @@ fn kernels(device: &Device, spin: &Spin<'_>, memory: Memory, batch: &Batch) -> R
         }
         for _ in 0..depth {
             spin.launch(memory)?;
+        }
+        if !batch.prepare.is_zero() {
+            std::thread::sleep(batch.prepare);
         }
         device.finish()?;
         done += depth;
