@@ -9,6 +9,7 @@ mod master;
 
 use super::report::{Output, Plot, Report, Scale, Series, Table, svg};
 use super::{Interruption, Progress};
+use crate::commands::tasks::quantile;
 use anyhow::{Context, Result};
 use crowd::Crowd;
 use master::{Master, Used};
@@ -124,8 +125,7 @@ impl Agents {
         let rebuilt_ms = master.wait_for(nodes, restarted, interruption)?;
         drop(crowd);
         latencies.sort_unstable();
-        let at =
-            |share: f64| latencies.get(((latencies.len() as f64 * share) as usize).min(latencies.len() - 1));
+        let at = |percent| quantile(&latencies, percent).unwrap_or(0);
         let per_node = |used: &Used| used.loopback_bytes as f64 / nodes as f64 / used.seconds;
         Ok(Measured {
             case: format!("{nodes} nodes"),
@@ -138,8 +138,8 @@ impl Agents {
             idle_bytes_per_node_second: per_node(&idle),
             busy_bytes_per_node_second: per_node(&reporting),
             report_lag_p99_us: about.report_lag_p99_us.unwrap_or(0),
-            placement_p50_us: at(0.5).copied().unwrap_or(0),
-            placement_p99_us: at(0.99).copied().unwrap_or(0),
+            placement_p50_us: at(50),
+            placement_p99_us: at(99),
             placed: latencies.len(),
         })
     }
