@@ -54,7 +54,7 @@ pub(super) struct Times {
     pub(super) kernel: f64,
     pub(super) output: f64,
     pub(super) end: f64,
-    /// What a server's requests took, all together.
+    /// What a server's requests took, all together, each from the moment it was due to arrive.
     pub(super) requests: f64,
 }
 
@@ -67,7 +67,7 @@ impl Times {
         }
         let time = |phase: &str| report[phase].as_f64().ok_or_else(failed);
         let requests = report["requests"].as_array().into_iter().flatten();
-        let took = |request: &Value| Some(request["end"].as_f64()? - request["start"].as_f64()?);
+        let took = |request: &Value| Some(request["end"].as_f64()? - request["arrived"].as_f64()?);
         Ok(Self {
             init: time("init")?,
             allocated: time("allocated")?,
