@@ -10,11 +10,10 @@ use super::cost::{Looks, Meter};
 use super::figures::mean;
 use super::report::{Output, Report};
 use super::troupe::{empty, set_policy};
-use super::{Interruption, Progress};
+use super::{Interruption, Progress, program};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
-use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -189,7 +188,7 @@ impl Overhead {
     }
 }
 
-/// One program after another, until the end; what each took that began and ended while they count.
+/// One program after another, until the end; what each took that ended while they count.
 fn again_and_again(
     stage: &Stage,
     cgroup: &Cgroup,
@@ -204,8 +203,7 @@ fn again_and_again(
             cgroup.inside(&stage.work(&["matmul", "--n", &side, "--json"])?).stdout(Stdio::piped()).spawn();
         let output =
             child.and_then(|child| child.wait_with_output()).context("could not run a CUDA program")?;
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|_| Failure::new("a CUDA program failed, or was interrupted"))?;
+        let report = program::report(output.status, &String::from_utf8_lossy(&output.stdout))?;
         let time = |phase: &str| report[phase].as_f64().unwrap_or_default();
         if counts.load(Ordering::Relaxed) {
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
