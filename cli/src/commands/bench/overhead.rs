@@ -116,7 +116,7 @@ impl Overhead {
             let mut stage = match Stage::set(self.driver.as_deref(), MEMORY, 5, tier) {
                 Ok(stage) => stage,
                 Err(error) if tier == Tier::Probes => {
-                    eprintln!("notice: there are no probes on this machine: {error:#}");
+                    eprintln!("notice: agents with probes are left out: {error:#}");
                     continue;
                 }
                 Err(error) => return Err(error),
