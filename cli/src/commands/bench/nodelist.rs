@@ -43,6 +43,7 @@ pub(super) struct Nodelist {
 /// One measurement, in microseconds.
 struct Measured {
     nodes: u32,
+    rounds: u32,
     build: Spread,
     /// One more report, in a list that is there.
     report: Spread,
@@ -67,7 +68,8 @@ impl Nodelist {
             }
             let of = |index: usize| Spread::of(rounds.iter().map(|round| round[index]));
             let place = [of(2), of(3), of(4)];
-            all.push(Measured { nodes: *nodes, build: of(0), report: of(1), place, sorting: of(5) });
+            let (nodes, rounds) = (*nodes, self.rounds);
+            all.push(Measured { nodes, rounds, build: of(0), report: of(1), place, sorting: of(5) });
         }
         bar.finish_and_clear();
         self.output.show(&shown(&all))
@@ -151,7 +153,8 @@ fn shown(all: &[Measured]) -> Report {
     let mut table = Table::new("microseconds; the last is the paper's way, on this machine", &heading);
     for one in all {
         let [spread, memory, best_fit] = one.place;
-        let mut case = json!({ "case": format!("{} nodes", one.nodes), "nodes": one.nodes });
+        let mut case =
+            json!({ "case": format!("{} nodes", one.nodes), "nodes": one.nodes, "rounds": one.rounds });
         let figures = [
             ("build_us", one.build),
             ("report_us", one.report),
