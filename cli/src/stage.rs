@@ -178,12 +178,19 @@ impl Stage {
         }
         let mut agent = Player::start(agent.stderr(log))?;
         let (socket, wanted) = (self.socket(), self.tier.map(Tier::name));
-        let sees = || {
-            let tier = node_at(&socket).map(|node| node.tier).filter(|tier| tier != "none");
-            tier.is_some_and(|tier| wanted.is_none_or(|wanted| wanted == tier))
-        };
+        let mut tier = None;
         let what = format!("an agent that sees a GPU by {}", wanted.unwrap_or("any means"));
-        ready(&what, Some(&mut agent), sees).with_context(|| self.last_words_of_the_agent())?;
+        ready(&what, Some(&mut agent), || {
+            tier = node_at(&socket).map(|node| node.tier).filter(|tier| tier != "none");
+            tier.is_some()
+        })
+        .with_context(|| self.last_words_of_the_agent())?;
+        // Whether there are probes is settled before an agent answers: who waited for them would wait in vain.
+        if wanted.is_some() && tier.as_deref() != wanted {
+            return Err(Failure::new(self.why_by_polling())
+                .help("`leeway doctor` says what this machine lacks")
+                .into());
+        }
         self.agent = Some(agent);
         Ok(())
     }
@@ -195,6 +202,20 @@ impl Stage {
 
     pub(crate) fn agent_pid(&self) -> Result<u32, Failure> {
         self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
+    }
+
+    /// Whether the agent has probes at a process's launches: it writes down whom it may have stopped.
+    pub(crate) fn probes(&self, pid: u32) -> bool {
+        let roll = std::fs::read_to_string(self.run_dir.join("probed")).unwrap_or_default();
+        let pid = pid.to_string();
+        roll.lines().any(|line| line.split(' ').next() == Some(&pid))
+    }
+
+    /// What the agent said of probes that it does not have.
+    fn why_by_polling(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();
+        let said = log.lines().find_map(|line| line.strip_prefix("notice: tasks are seen by polling: "));
+        format!("there are no probes here: {}", said.unwrap_or("the agent does not say why"))
     }
 
     /// What the agent said last: why it ended, where it has.
@@ -270,7 +291,11 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()
 }
 
 /// Waits until something is so that a program brings about, and no longer than the program lives.
-fn ready(what: &str, mut player: Option<&mut Player>, is_so: impl Fn() -> bool) -> Result<(), Failure> {
+fn ready(
+    what: &str,
+    mut player: Option<&mut Player>,
+    mut is_so: impl FnMut() -> bool,
+) -> Result<(), Failure> {
     let mut gone = false;
     wait_for(what, || {
         gone = player.as_mut().is_some_and(|player| player.ended().is_some());

@@ -20,7 +20,7 @@ fn results(words: &str) -> Option<Vec<Value>> {
     }
     assert!(output.status.success(), "leeway bench {words}: {said}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    report["results"].as_array().cloned()
+    Some(report["results"].as_array().cloned().expect("results"))
 }
 
 /// A figure of the case with this name.
@@ -37,6 +37,25 @@ fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_
     assert!(held("wall_to_none") <= 1.1, "{results:?}");
     assert!(held("mean_turnaround_to_none") <= 0.95, "{results:?}");
     assert!(held("wall_to_bound") <= 1.5, "{results:?}");
+}
+
+/// Small tasks leave the GPU idle most of the time, and lose nothing by being held in turn: one after another they would take twice as long.
+/// A machine that is busy with other tests may stall one of two runs, and so a comparison: one of a few holds.
+#[test]
+fn small_tasks_are_hardly_slower_than_time_sliced() {
+    const TRIES: usize = 3;
+    let mut seen = Vec::new();
+    while seen.len() < TRIES {
+        let Some(results) = results("contention --tasks inference:3 --mode none,least-slack") else { return };
+        let of = |mode: &str, name: &str| figure(&results, &format!("3 × inference, {mode}"), name);
+        let turnaround = of("least-slack", "mean_turnaround_to_none");
+        let requests = of("least-slack", "requests_s") / of("none", "requests_s");
+        if turnaround <= 1.15 && requests <= 1.2 {
+            return;
+        }
+        seen.push((turnaround, requests));
+    }
+    panic!("mean turnaround and requests, to those without an agent: {seen:?}");
 }
 
 #[test]

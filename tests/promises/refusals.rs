@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 /// The words of benchmarks, and what the refusal names.
-const REFUSED: [(&str, &str); 22] = [
+const REFUSED: [(&str, &str); 23] = [
     ("agents --nodes 0", "--nodes"),
     ("agents --seconds 0", "--seconds"),
     ("agents --placements 0", "--placements"),
@@ -15,6 +15,7 @@ const REFUSED: [(&str, &str); 22] = [
     ("contention --mode mps", "--mode mps"),
     ("deadlines --load 0", "--load"),
     ("deadlines --tasks 1001", "--tasks"),
+    ("deadlines --staggered 0 --tasks 0 --worlds 0", "--staggered, --tasks and --worlds"),
     ("detect --at-once 0", "--at-once"),
     ("detect --containers 1001", "--containers"),
     ("detect --rounds 0", "--rounds"),

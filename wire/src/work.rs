@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A wall-clock time: seconds since the epoch, with six decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub struct WorkReport {
     pub kernels: u64,
     /// Kernels per second between the input and the last kernel.
     pub kernels_per_second: f64,
-    /// Each request of a server: from just before its first call until its work is done.
+    /// Each request of a server: from the moment it arrives until its work is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<WorkRequest>,
 }
@@ -43,6 +43,8 @@ pub struct WorkReport {
 /// One request of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WorkRequest {
+    /// It is due to arrive. Until it starts it waits for the requests before it, which is part of what it takes.
+    pub arrived: Moment,
     /// Just before its input is copied.
     pub start: Moment,
     /// Just before its kernel is launched.
@@ -57,6 +59,12 @@ impl Moment {
     /// The time now.
     pub fn now() -> Self {
         Self(SystemTime::now())
+    }
+
+    /// So long before this one.
+    #[must_use]
+    pub fn earlier_by(self, span: Duration) -> Self {
+        Self(self.0.checked_sub(span).unwrap_or(UNIX_EPOCH))
     }
 
     /// Seconds from an earlier moment; zero if it is later.
@@ -76,11 +84,12 @@ impl Serialize for Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_moment_has_six_decimals() {
         let moment = Moment(UNIX_EPOCH + Duration::from_millis(1_794_735_640_500));
         assert_eq!(serde_json::to_string(&moment).unwrap(), "1794735640.500000");
+        let earlier = moment.earlier_by(Duration::from_millis(1_500));
+        assert_eq!(serde_json::to_string(&earlier).unwrap(), "1794735639.000000");
     }
 }

@@ -1,5 +1,6 @@
 //! `leeway work`: a CUDA program to share a GPU with.
 
+use super::tasks::quantile;
 use crate::failure::Failure;
 use crate::work::{self, Device};
 use anyhow::{Context, Result};
@@ -196,11 +197,10 @@ fn in_words(report: &WorkReport) -> String {
         text += &format!("{} kernels, {:.1} per second\n", report.kernels, report.kernels_per_second);
     }
     let mut latencies_ms: Vec<f64> =
-        report.requests.iter().map(|request| request.end.seconds_since(request.start) * 1e3).collect();
+        report.requests.iter().map(|request| request.end.seconds_since(request.arrived) * 1e3).collect();
     latencies_ms.sort_by(f64::total_cmp);
-    if let Some(last) = latencies_ms.len().checked_sub(1) {
-        let quantile = |share: usize| latencies_ms[last * share / 100];
-        text += &format!("requests: p50 {:.1} ms, p99 {:.1} ms\n", quantile(50), quantile(99));
+    if let Some((p50, p99)) = quantile(&latencies_ms, 50).zip(quantile(&latencies_ms, 99)) {
+        text += &format!("requests: p50 {p50:.1} ms, p99 {p99:.1} ms\n");
     }
     text
 }

@@ -29,13 +29,16 @@ pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<W
     let mut arrival = Instant::now() + serve.after;
     for _ in 0..serve.requests {
         std::thread::sleep(arrival.saturating_duration_since(Instant::now()));
+        // Behind a slow request the next has been waiting for a while. How long, a clock says that nobody sets.
+        let waited = arrival.elapsed();
         let start = Moment::now();
+        let arrived = start.earlier_by(waited);
         device.copy_in(memory, 0, &INPUT)?;
         let launch = Moment::now();
         spin.launch(memory)?;
         let launched = Moment::now();
         device.finish()?;
-        phases.requests.push(WorkRequest { start, launch, launched, end: Moment::now() });
+        phases.requests.push(WorkRequest { arrived, start, launch, launched, end: Moment::now() });
         phases.kernels += 1;
         arrival += serve.every;
     }

@@ -9,6 +9,7 @@ mod master;
 
 use super::report::{Output, Plot, Report, Scale, Series, Table, svg};
 use super::{Interruption, Progress};
+use crate::commands::tasks::quantile;
 use anyhow::{Context, Result};
 use crowd::Crowd;
 use master::{Master, Used};
@@ -57,8 +58,8 @@ pub(super) struct Measured {
     /// Both directions, with every header; only where nothing else uses the loopback.
     idle_bytes_per_node_second: f64,
     busy_bytes_per_node_second: f64,
-    /// From the moment an agent speaks until the list has it: an upper bound.
-    report_lag_p99_us: u64,
+    /// From the moment an agent speaks until the list has it: an upper bound. Nothing if no report said when it was sent.
+    report_lag_p99_us: Option<u64>,
     placement_p50_us: u64,
     placement_p99_us: u64,
     placed: usize,
@@ -124,8 +125,7 @@ impl Agents {
         let rebuilt_ms = master.wait_for(nodes, restarted, interruption)?;
         drop(crowd);
         latencies.sort_unstable();
-        let at =
-            |share: f64| latencies.get(((latencies.len() as f64 * share) as usize).min(latencies.len() - 1));
+        let at = |percent| quantile(&latencies, percent).unwrap_or(0);
         let per_node = |used: &Used| used.loopback_bytes as f64 / nodes as f64 / used.seconds;
         Ok(Measured {
             case: format!("{nodes} nodes"),
@@ -137,9 +137,9 @@ impl Agents {
             memory_mib: busy.memory_kib as f64 / 1024.0,
             idle_bytes_per_node_second: per_node(&idle),
             busy_bytes_per_node_second: per_node(&reporting),
-            report_lag_p99_us: about.report_lag_p99_us.unwrap_or(0),
-            placement_p50_us: at(0.5).copied().unwrap_or(0),
-            placement_p99_us: at(0.99).copied().unwrap_or(0),
+            report_lag_p99_us: about.report_lag_p99_us,
+            placement_p50_us: at(50),
+            placement_p99_us: at(99),
             placed: latencies.len(),
         })
     }
@@ -172,13 +172,13 @@ fn allow_many_files() {
 
 /// How long placements and reports take, by the number of nodes.
 fn curves(all: &[Measured]) -> Plot {
-    let curve = |name: &str, us: fn(&Measured) -> u64| {
-        let points = all.iter().map(|one| (one.nodes as f64, us(one) as f64 / 1e3));
+    let curve = |name: &str, us: fn(&Measured) -> Option<u64>| {
+        let points = all.iter().filter_map(|one| Some((one.nodes as f64, us(one)? as f64 / 1e3)));
         Series::line(name, points.collect())
     };
     let series = vec![
-        curve("placement p99", |one| one.placement_p99_us),
-        curve("placement p50", |one| one.placement_p50_us),
+        curve("placement p99", |one| Some(one.placement_p99_us)),
+        curve("placement p50", |one| Some(one.placement_p50_us)),
         curve("report lag p99", |one| one.report_lag_p99_us),
     ];
     let title = "One master: time by the number of nodes that report";
@@ -211,7 +211,7 @@ fn table(all: &[Measured]) -> Result<Table> {
             format!("{:.0} MiB", one.memory_mib),
             format!("{:.0}", one.idle_bytes_per_node_second),
             format!("{:.0}", one.busy_bytes_per_node_second),
-            ms(one.report_lag_p99_us),
+            one.report_lag_p99_us.map_or_else(|| "-".to_owned(), ms),
             ms(one.placement_p50_us),
             ms(one.placement_p99_us),
         ];

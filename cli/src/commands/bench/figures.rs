@@ -12,10 +12,11 @@ pub(super) struct Spread {
 }
 
 impl Spread {
+    /// Of what was measured. Of nothing it is no number, which is told as null and as a dash: a zero would look like a figure.
     pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
-        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
         let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
         let median = f64::midpoint(at(low), at(high));
         Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
@@ -39,9 +40,12 @@ impl Spread {
     }
 }
 
-/// `10.31`, or with a spread that shows `10.31 (10.25 to 10.50)`; as many places as the formatter asks for.
+/// `10.31`, or with a spread that shows `10.31 (10.25 to 10.50)`; as many places as the formatter asks for. Of nothing `-`.
 impl fmt::Display for Spread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.median.is_nan() {
+            return formatter.write_str("-");
+        }
         let places = formatter.precision().unwrap_or(2);
         let [median, least, most] =
             [self.median, self.least, self.most].map(|figure| format!("{figure:.places$}"));
@@ -74,8 +78,9 @@ pub(super) fn rounds_told(rounds: usize) -> String {
     format!("medians of {rounds} rounds, with the least and the most")
 }
 
+/// Of nothing it is no number.
 pub(super) fn mean(figures: &[f64]) -> f64 {
-    figures.iter().sum::<f64>() / figures.len().max(1) as f64
+    figures.iter().sum::<f64>() / figures.len() as f64
 }
 
 /// How far they are from their mean, as statisticians measure it.
@@ -99,8 +104,18 @@ mod tests {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, least: 1.0, most: 3.0 });
         assert_eq!(format!("{:.1}", Spread::of([4.0, 1.0, 2.0, 3.0])), "2.5 (1.0 to 4.0)");
         assert_eq!(Spread::of([1.0, 1.004]).to_string(), "1.00");
-        assert_eq!(Spread::of([]).median.to_string(), "0");
         assert!((deviation(&[1.0, 3.0]) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_told() {
+        let nothing = Spread::of([1.0 / 0.0, f64::NAN]);
+        assert_eq!(nothing.to_string(), "-");
+        assert_eq!(Spread::of_median([]).to_string(), "-");
+        let mut case = json!({});
+        add(&mut case, "ratio", nothing);
+        assert_eq!(case, json!({ "ratio": null, "ratio_least": null, "ratio_most": null }));
+        assert_eq!(read(&case, "ratio").to_string(), "-");
     }
 
     #[test]

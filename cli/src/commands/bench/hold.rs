@@ -14,7 +14,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wire::agent::{NodeLine, TaskLine};
 use wire::client;
 use wire::journal::{FactLine, Line, OutcomeLine};
@@ -35,6 +35,9 @@ pub(super) struct Hold {
     /// How many containers, of which all but one are frozen at a time
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=200))]
     containers: u32,
+    /// The folder of the driver's libraries; without it, a simulated GPU is started
+    #[arg(long, value_name = "DIR")]
+    driver: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -79,9 +82,9 @@ impl Hold {
         let cgroup = |number: u32| Cgroup::new(&number.to_string(), &[("leeway.deadline", DEADLINE)]);
         let cgroups = (0..self.containers).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
         let (listed_after_ms, poll_ms, policy, http) = (0, 5, "none", None);
-        let run_dir = Some(run_dir);
+        let (run_dir, driver) = (Some(run_dir), self.driver.as_deref());
         let setting =
-            Setting { driver: None, memory: MEMORY, listed_after_ms, poll_ms, policy, tier, run_dir, http };
+            Setting { driver, memory: MEMORY, listed_after_ms, poll_ms, policy, tier, run_dir, http };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let work = stage.work(&["batch", "--for", "24h", "--kernel-us", "1000"])?;

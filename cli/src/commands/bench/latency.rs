@@ -3,6 +3,8 @@
 //! A server with a deadline has one kernel of ten milliseconds to run ten times a second. It runs alone, beside two batches that the GPU's own
 //! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too. Round by
 //! round everything is run once, and compared with what the same round gave.
+//!
+//! A request's time begins when it is due to arrive, whatever the server does then: one that waits behind a slow one is slow, too.
 
 mod shown;
 
@@ -10,6 +12,7 @@ use super::cgroup::Cgroup;
 use super::program::Program;
 use super::report::Output;
 use super::{Interruption, Progress};
+use crate::commands::tasks::quantile;
 use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
 use anyhow::Result;
@@ -94,8 +97,7 @@ struct Outcome {
 
 impl Outcome {
     fn at(&self, percent: usize) -> f64 {
-        let place = (self.times.len() * percent).div_ceil(100).saturating_sub(1);
-        self.times.get(place).copied().unwrap_or_default()
+        quantile(&self.times, percent).unwrap_or(f64::NAN)
     }
 }
 
@@ -175,7 +177,7 @@ impl Latency {
         let throughput = batches.iter().map(kernels).sum();
         let served = reports.last().and_then(|report| report["requests"].as_array());
         let served = served.ok_or_else(|| Failure::new("a server served nobody"))?;
-        let took = |request: &Value| Some((request["end"].as_f64()? - request["start"].as_f64()?) * 1e3);
+        let took = |request: &Value| Some((request["end"].as_f64()? - request["arrived"].as_f64()?) * 1e3);
         let warm_most = served.iter().take(WARM).filter_map(took).fold(0.0, f64::max);
         let mut times: Vec<f64> = served.iter().skip(WARM).filter_map(took).collect();
         times.sort_by(f64::total_cmp);

@@ -117,6 +117,9 @@ struct Taken {
     pieces: Vec<(f64, f64)>,
     /// What the agent took of one core while the program was alone with it.
     agent_cpu: Vec<f64>,
+    /// Whether its launches were probed in the last run of each kind that has an agent.
+    alone_probed: Option<bool>,
+    sharing_probed: Option<bool>,
 }
 
 /// An agent that is stopped for a moment, far shorter than its guard waits for a sign of it.
@@ -184,6 +187,7 @@ impl<'a> Program<'a> {
             wait_for("all programs on the GPU", || tasks(stage) == there || self.has_ended())?;
         }
         std::thread::sleep(SETTLED_AFTER);
+        self.check_probes(stage, kind)?;
         match kind {
             Beside::Nobody => taken.without.push(self.run()?),
             Beside::Agent => {
@@ -193,14 +197,29 @@ impl<'a> Program<'a> {
                 let cpu_ns = cost::used(agent)?.cpu_ns.saturating_sub(before);
                 taken.agent_cpu.push(cpu_ns as f64 / start.elapsed().as_nanos() as f64);
                 taken.pieces.extend(self.each_piece_twice(agent)?);
+                taken.alone_probed = Some(self.check_probes(stage, kind)?);
             }
-            Beside::AgentAndAnother => taken.sharing.push(self.run()?),
+            Beside::AgentAndAnother => {
+                taken.sharing.push(self.run()?);
+                taken.sharing_probed = Some(self.check_probes(stage, kind)?);
+            }
         }
         drop(another);
         if kind != Beside::Nobody {
             wait_for("the other program's end", || tasks(stage) <= 1)?;
         }
         Ok(())
+    }
+
+    /// Whether its launches are probed: beside another they are, and else not, or something else than meant would be measured.
+    fn check_probes(&mut self, stage: &Stage, kind: Beside) -> Result<bool> {
+        let probed = kind != Beside::Nobody && stage.probes(self.child.id());
+        // Who has ended is probed no more, and that is told elsewhere.
+        if probed != (kind == Beside::AgentAndAnother) && !self.has_ended() {
+            let whose = if probed { "that is alone are" } else { "that shares the GPU are not" };
+            return Err(Failure::new(format!("the launches of a program {whose} probed")).into());
+        }
+        Ok(probed)
     }
 
     fn has_ended(&mut self) -> bool {

@@ -5,7 +5,7 @@
 
 use super::figures::{Spread, add};
 use super::report::{Output, Plot, Report, Scale, Series, Table};
-use super::{Interruption, progress_bar};
+use super::{Interruption, Progress};
 use anyhow::Result;
 use sched::node::{Float, Report as NodeReport, State};
 use sched::placement::{Key, NodeList, Request, Settings, Strategy};
@@ -20,8 +20,9 @@ const NOW: Instant = Instant::from_micros(1_000_000_000);
 const PLACEMENTS: u32 = 200;
 /// How often the paper's way is timed: it takes long enough.
 const SORTINGS: u32 = 3;
-/// What a round takes, in seconds, roughly: for the progress bar only.
-const ROUND_S: f64 = 0.3;
+/// What a round takes, in seconds, roughly, and of that each node: for the progress bar only.
+const ROUND_S: f64 = 0.001;
+const NODE_S: f64 = 0.000_003;
 /// One node in so many takes nobody.
 const BARRED: u64 = 8;
 /// The most memory a node has free.
@@ -43,6 +44,7 @@ pub(super) struct Nodelist {
 /// One measurement, in microseconds.
 struct Measured {
     nodes: u32,
+    rounds: u32,
     build: Spread,
     /// One more report, in a list that is there.
     report: Spread,
@@ -56,20 +58,24 @@ impl Nodelist {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
-        let bar = progress_bar(self.nodes.len() as u64 * u64::from(self.rounds), ROUND_S);
+        let about = |nodes: u32| ROUND_S + NODE_S * f64::from(nodes);
+        let once: f64 = self.nodes.iter().map(|nodes| about(*nodes)).sum();
+        let progress = Progress::new(once * f64::from(self.rounds));
         let mut all = Vec::new();
         for nodes in &self.nodes {
             let mut rounds = Vec::new();
+            progress.now(&format!("{nodes} nodes"));
             for _ in 0..self.rounds {
                 rounds.push(one(*nodes));
                 interruption.check()?;
-                bar.inc(1);
+                progress.done(about(*nodes));
             }
             let of = |index: usize| Spread::of(rounds.iter().map(|round| round[index]));
             let place = [of(2), of(3), of(4)];
-            all.push(Measured { nodes: *nodes, build: of(0), report: of(1), place, sorting: of(5) });
+            let (nodes, rounds) = (*nodes, self.rounds);
+            all.push(Measured { nodes, rounds, build: of(0), report: of(1), place, sorting: of(5) });
         }
-        bar.finish_and_clear();
+        progress.end();
         self.output.show(&shown(&all))
     }
 }
@@ -151,7 +157,8 @@ fn shown(all: &[Measured]) -> Report {
     let mut table = Table::new("microseconds; the last is the paper's way, on this machine", &heading);
     for one in all {
         let [spread, memory, best_fit] = one.place;
-        let mut case = json!({ "case": format!("{} nodes", one.nodes), "nodes": one.nodes });
+        let mut case =
+            json!({ "case": format!("{} nodes", one.nodes), "nodes": one.nodes, "rounds": one.rounds });
         let figures = [
             ("build_us", one.build),
             ("report_us", one.report),

@@ -1,7 +1,8 @@
 //! `leeway bench overhead`: what the agent takes, and what it takes from the tasks, while containers multiply matrices all the time.
 //!
 //! Paper 000, Figures 9 and 10: ten containers, each of which runs one program after another that multiplies two 5,120² matrices. Without an
-//! agent, with one that only watches (by polling, by probes), and with one that also orders the tasks.
+//! agent, with one that only watches (by polling, by probes), and with one that also orders the tasks. Each is compared with what there was
+//! without an agent in the same round, on the same stage: whatever else the machine does changes from minute to minute.
 
 mod shown;
 
@@ -10,11 +11,10 @@ use super::cost::{Looks, Meter};
 use super::figures::mean;
 use super::report::{Output, Report};
 use super::troupe::{empty, set_policy};
-use super::{Interruption, Progress};
+use super::{Interruption, Progress, program};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
-use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -53,16 +53,21 @@ pub(super) struct Overhead {
 /// Who watches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
-    Nobody,
+    /// On the stage of those who watch in this way, which are compared with it.
+    Nobody(Tier),
     Agent(Tier, &'static str),
 }
 
 impl Watch {
     fn name(self) -> String {
         match self {
-            Watch::Nobody => "no agent".to_owned(),
+            Watch::Nobody(tier) => format!("no agent, beside {}", tier.name()),
             Watch::Agent(tier, policy) => format!("{}, {policy}", tier.name()),
         }
+    }
+
+    fn is_nobody(self) -> bool {
+        matches!(self, Watch::Nobody(_))
     }
 }
 
@@ -82,9 +87,9 @@ struct Used {
 }
 
 impl Taken {
-    /// A figure of the agent's; zero where there was none.
+    /// A figure of the agent's; no number where there was none.
     fn agents(&self, of: fn(&Used) -> f64) -> f64 {
-        self.agent.as_ref().map_or(0.0, of)
+        self.agent.as_ref().map_or(f64::NAN, of)
     }
 }
 
@@ -93,17 +98,25 @@ impl Overhead {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
         let ways: [(Tier, &[Watch]); 2] = [
-            (Tier::Polling, &[Watch::Nobody, Watch::Agent(Tier::Polling, "none")]),
-            (Tier::Probes, &[Watch::Agent(Tier::Probes, "none"), Watch::Agent(Tier::Probes, "least-slack")]),
+            (Tier::Polling, &[Watch::Nobody(Tier::Polling), Watch::Agent(Tier::Polling, "none")]),
+            (
+                Tier::Probes,
+                &[
+                    Watch::Nobody(Tier::Probes),
+                    Watch::Agent(Tier::Probes, "none"),
+                    Watch::Agent(Tier::Probes, "least-slack"),
+                ],
+            ),
         ];
         let each = (self.span + WARM).as_secs_f64();
-        let progress = Progress::new(each * 4.0 * f64::from(self.rounds));
+        let runs: usize = ways.iter().map(|(_, watches)| watches.len()).sum();
+        let progress = Progress::new(each * runs as f64 * f64::from(self.rounds));
         let (mut node, mut all) = (None, Vec::new());
         for (tier, watches) in ways {
             let mut stage = match Stage::set(self.driver.as_deref(), MEMORY, 5, tier) {
                 Ok(stage) => stage,
                 Err(error) if tier == Tier::Probes => {
-                    eprintln!("notice: there are no probes on this machine: {error:#}");
+                    eprintln!("notice: agents with probes are left out: {error:#}");
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -117,7 +130,7 @@ impl Overhead {
                     progress.done(each);
                 }
             }
-            all.extend(watches.iter().copied().zip(taken));
+            all.push(watches.iter().copied().zip(taken).collect::<Vec<_>>());
         }
         progress.end();
         let mut report = Report::new("overhead", &node.ok_or_else(|| Failure::new("the agent went away"))?);
@@ -128,7 +141,7 @@ impl Overhead {
     /// All containers, for a while.
     fn one(&self, stage: &mut Stage, watch: Watch, interruption: &Interruption) -> Result<Taken> {
         match watch {
-            Watch::Nobody => stage.leave_agent(),
+            Watch::Nobody(_) => stage.leave_agent(),
             Watch::Agent(_, policy) => {
                 if stage.agent_pid().is_err() {
                     stage.enter_agent()?;
@@ -157,7 +170,7 @@ impl Overhead {
         });
         let (seconds, agent) = measured?;
         failed?;
-        if watch != Watch::Nobody {
+        if !watch.is_nobody() {
             empty(stage)?;
         }
         let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -174,7 +187,7 @@ impl Overhead {
     ) -> Result<(f64, Option<Used>)> {
         interruption.sleep(WARM)?;
         counts.store(true, Ordering::Relaxed);
-        let meter = if watch == Watch::Nobody { None } else { Some(Meter::start(stage)?) };
+        let meter = if watch.is_nobody() { None } else { Some(Meter::start(stage)?) };
         let start = Instant::now();
         interruption.sleep(self.span)?;
         counts.store(false, Ordering::Relaxed);
@@ -189,7 +202,7 @@ impl Overhead {
     }
 }
 
-/// One program after another, until the end; what each took that began and ended while they count.
+/// One program after another, until the end; what each took that ended while they count.
 fn again_and_again(
     stage: &Stage,
     cgroup: &Cgroup,
@@ -204,8 +217,7 @@ fn again_and_again(
             cgroup.inside(&stage.work(&["matmul", "--n", &side, "--json"])?).stdout(Stdio::piped()).spawn();
         let output =
             child.and_then(|child| child.wait_with_output()).context("could not run a CUDA program")?;
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|_| Failure::new("a CUDA program failed, or was interrupted"))?;
+        let report = program::report(output.status, &String::from_utf8_lossy(&output.stdout))?;
         let time = |phase: &str| report[phase].as_f64().unwrap_or_default();
         if counts.load(Ordering::Relaxed) {
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

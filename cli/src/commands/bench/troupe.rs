@@ -3,12 +3,14 @@
 use super::Interruption;
 use super::cgroup::Cgroup;
 use super::crowd::{IMAGE, docker, import};
+use super::program::{self, Printed};
 use crate::failure::Failure;
 use crate::stage::{Stage, wait_for};
 use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 use wire::agent::{PolicyLine, PolicyWanted, TaskLine};
@@ -54,20 +56,17 @@ pub(super) struct Times {
     pub(super) kernel: f64,
     pub(super) output: f64,
     pub(super) end: f64,
-    /// What a server's requests took, all together.
+    /// What a server's requests took, all together, each from the moment it was due to arrive.
     pub(super) requests: f64,
 }
 
 impl Times {
-    fn read(printed: &str) -> Result<Self> {
-        let failed = || Failure::new(format!("a CUDA program failed and printed: {}", printed.trim()));
-        let report: Value = serde_json::from_str(printed).map_err(|_| failed())?;
-        if report["ok"] != true {
-            return Err(Failure::new("the GPU's result is wrong").into());
-        }
-        let time = |phase: &str| report[phase].as_f64().ok_or_else(failed);
+    fn of(report: &Value) -> Result<Self, Failure> {
+        let untold =
+            |phase: &str| Failure::new(format!("a CUDA program did not say when it was done with {phase}"));
+        let time = |phase: &str| report[phase].as_f64().ok_or_else(|| untold(phase));
         let requests = report["requests"].as_array().into_iter().flatten();
-        let took = |request: &Value| Some(request["end"].as_f64()? - request["start"].as_f64()?);
+        let took = |request: &Value| Some(request["end"].as_f64()? - request["arrived"].as_f64()?);
         Ok(Self {
             init: time("init")?,
             allocated: time("allocated")?,
@@ -156,7 +155,7 @@ impl<'a> Troupe<'a> {
         }
         // What interrupts us may interrupt them first, and then they print nothing.
         self.interruption.check()?;
-        players.iter_mut().map(|player| Times::read(&player.printed()?)).collect()
+        players.iter_mut().map(|player| Ok(Times::of(&player.report()?)?)).collect()
     }
 }
 
@@ -171,6 +170,7 @@ impl Drop for Troupe<'_> {
 /// A program, and what it runs in. Fields are dropped in order: nobody is in a cgroup that goes.
 struct Player {
     child: Child,
+    printed: Printed,
     container: Option<String>,
     _cgroup: Option<Cgroup>,
 }
@@ -191,7 +191,8 @@ impl Player {
         } else {
             command.env(MPS_VARIABLE, MPS_NOWHERE);
         }
-        Ok(Self { child: spawned(&mut command)?, container: None, _cgroup: Some(cgroup) })
+        let (child, printed) = spawned(&mut command)?;
+        Ok(Self { child, printed, container: None, _cgroup: Some(cgroup) })
     }
 
     fn in_docker(stage: &Stage, name: &str, labels: &[(&str, &str)], words: &[&str]) -> Result<Self> {
@@ -201,20 +202,18 @@ impl Player {
             run.args(["--label", &format!("{label}={value}")]);
         }
         run.args(crate::gpu::options::of(stage.driver(), None)?).args([IMAGE, "leeway", "work"]).args(words);
-        Ok(Self { child: spawned(&mut run)?, container: Some(name), _cgroup: None })
+        let (child, printed) = spawned(&mut run)?;
+        Ok(Self { child, printed, container: Some(name), _cgroup: None })
     }
 
     fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it printed fits a pipe, so it is read when it has ended.
-    fn printed(&mut self) -> Result<String> {
-        let mut printed = String::new();
-        if let Some(mut stdout) = self.child.stdout.take() {
-            stdout.read_to_string(&mut printed).context("could not read what a CUDA program printed")?;
-        }
-        Ok(printed)
+    /// What it reported, once it has ended.
+    fn report(&mut self) -> Result<Value> {
+        let status = self.child.wait().context("could not wait for a CUDA program")?;
+        Ok(program::report(status, &self.printed.all()?)?)
     }
 }
 
@@ -230,19 +229,23 @@ impl Drop for Player {
     }
 }
 
-fn spawned(command: &mut Command) -> Result<Child> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("could not start a CUDA program")
+fn spawned(command: &mut Command) -> Result<(Child, Printed)> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.context("could not start a CUDA program")?;
+    let printed = Printed::by(&mut child);
+    Ok((child, printed))
 }
 
 fn mps_folder() -> PathBuf {
     std::env::var_os(MPS_VARIABLE).map_or_else(|| PathBuf::from(MPS_FOLDER), PathBuf::from)
 }
 
-/// Whether a control daemon of the Multi-Process Service runs here.
+/// Whether a control daemon of the Multi-Process Service runs here. One that was killed leaves its files behind, so its pid is looked for.
 pub(super) fn mps_runs() -> bool {
     let folder = mps_folder();
-    let control = |name: &str| Path::new(&folder).join(name).exists();
-    control("control") && control("nvidia-cuda-mps-control.pid")
+    let pid = std::fs::read_to_string(folder.join("nvidia-cuda-mps-control.pid")).unwrap_or_default();
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    folder.join("control").exists() && pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Changes the agent's policy.

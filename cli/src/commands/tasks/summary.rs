@@ -57,7 +57,7 @@ fn summary(tasks: &[&TaskLine]) -> Summary {
 }
 
 /// The value that `percent` of the sorted values do not exceed, by nearest rank.
-pub(crate) fn quantile(sorted: &[i64], percent: usize) -> Option<i64> {
+pub(crate) fn quantile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
@@ -95,6 +95,9 @@ mod tests {
     fn a_quantile_is_a_value_that_was_measured() {
         let sorted: Vec<i64> = (1..=100).collect();
         assert_eq!((quantile(&sorted, 50), quantile(&sorted, 99)), (Some(50), Some(99)));
-        assert_eq!((quantile(&[7], 1), quantile(&[7], 99), quantile(&[], 50)), (Some(7), Some(7), None));
+        assert_eq!(
+            (quantile(&[7], 1), quantile(&[7], 99), quantile::<i64>(&[], 50)),
+            (Some(7), Some(7), None)
+        );
     }
 }

@@ -173,8 +173,7 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> R
     } else {
         troupe.play(stage, &parts, mode == Mode::Mps)?
     };
-    let first = times.iter().map(|task| task.init).fold(f64::MAX, f64::min);
-    let late = times.iter().filter(|task| mode != Mode::Serial && task.init - first > LATE_S).count();
+    let late = began_late(&times);
     if late > 0 {
         eprintln!("notice: {late} of {case} under {} began late: the machine is busy", mode.name());
     }
@@ -183,6 +182,12 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> R
         Some(_) => empty(stage)?,
     }
     Ok(times)
+}
+
+/// How many programs of a run began later than the first, and than they should: those in a row all wait from its start on.
+fn began_late(times: &[Times]) -> usize {
+    let first = times.iter().map(|task| task.init).fold(f64::MAX, f64::min);
+    times.iter().filter(|task| task.init - first > LATE_S).count()
 }
 
 /// One after another as if each began when the one before it ended, and all had been there from the start: the time it takes us to start a

@@ -1,7 +1,7 @@
 //! What contention did, in tables and curves: the ones of the papers.
 
 use super::cases::{Case, Mode, Work};
-use super::{Runs, Times};
+use super::{Runs, Times, began_late};
 use crate::commands::bench::figures::{Spread, add, deviation, mean, round, rounds_told};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::{Value, json};
@@ -11,6 +11,9 @@ use wire::agent::NodeLine;
 struct Measured {
     case: Case,
     mode: Mode,
+    rounds: usize,
+    /// How many programs began later than they should, in all rounds.
+    began_late: usize,
     wall: Spread,
     turnaround_mean: Spread,
     turnaround_deviation: Spread,
@@ -20,15 +23,21 @@ struct Measured {
     output: Spread,
     /// Of a small task's requests, all together.
     requests: Spread,
-    /// Of each task of the first run, in order.
+    /// Of each task, from the one that was done soonest: medians of the rounds. Who is first may differ from round to round.
     turnarounds: Vec<f64>,
+    bound: Spread,
+    /// Ratios of figures of the same round.
+    wall_to_bound: Spread,
+    wall_to_none: Spread,
+    mean_to_none: Spread,
 }
 
 pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode], runs: &Runs) -> Report {
     let mut report = Report::new("contention", node);
-    let of = |case: &Case, mode: Mode| Some(measured(case, mode, runs.get(&(case.clone(), mode))?));
-    let all: Vec<Measured> =
-        cases.iter().flat_map(|case| modes.iter().filter_map(move |mode| of(case, *mode))).collect();
+    let all: Vec<Measured> = cases
+        .iter()
+        .flat_map(|case| modes.iter().filter_map(move |mode| measured(case, *mode, runs)))
+        .collect();
     let rounds = runs.values().map(Vec::len).max().unwrap_or(0);
     let title = format!("seconds; {}", rounds_told(rounds));
     let heading = [
@@ -43,35 +52,65 @@ pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode]
         "MEAN TO NONE",
     ];
     let mut table = Table::new(title, &heading);
-    for one in &all {
-        let none = all.iter().find(|other| other.case == one.case && other.mode == Mode::None);
-        row(&mut table, one, tier, bound(&one.case, runs), none);
-    }
+    all.iter().for_each(|one| row(&mut table, one, tier));
     report.table(table);
     report.table(phases(&all));
-    curves(&mut report, &all, runs);
+    curves(&mut report, &all);
     report
 }
 
-fn measured(case: &Case, mode: Mode, runs: &[Vec<Times>]) -> Measured {
+fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
+    let runs = all.get(&(case.clone(), mode))?;
+    let none = all.get(&(case.clone(), Mode::None)).map_or(&[][..], Vec::as_slice);
+    let bounds: Vec<f64> = (0..runs.len()).filter_map(|round| bound(case, all, round)).collect();
     let each = |of: fn(&Times) -> f64| Spread::of(runs.iter().map(move |run| mean(&taken(run, of))));
-    let turnarounds = |run: &Vec<Times>| taken(run, |task| task.end - task.init);
-    Measured {
+    let walls = || runs.iter().map(|run| wall(run));
+    let means =
+        |runs: &[Vec<Times>]| runs.iter().map(|run| mean(&taken(run, turnaround))).collect::<Vec<_>>();
+    Some(Measured {
         case: case.clone(),
         mode,
-        wall: Spread::of(runs.iter().map(|run| wall(run))),
-        turnaround_mean: each(|task| task.end - task.init),
-        turnaround_deviation: Spread::of(runs.iter().map(|run| deviation(&turnarounds(run)))),
+        rounds: runs.len(),
+        began_late: runs.iter().map(|run| began_late(run)).sum(),
+        wall: Spread::of(walls()),
+        turnaround_mean: each(turnaround),
+        turnaround_deviation: Spread::of(runs.iter().map(|run| deviation(&taken(run, turnaround)))),
         input: each(|task| task.input - task.allocated),
         kernel: each(|task| task.kernel - task.input),
         output: each(|task| task.output - task.kernel),
         requests: each(|task| task.requests),
-        turnarounds: runs.first().map(turnarounds).unwrap_or_default(),
-    }
+        turnarounds: from_the_soonest(runs),
+        wall_to_bound: ratios(walls(), bounds.iter().copied()),
+        wall_to_none: ratios(walls(), none.iter().map(|run| wall(run))),
+        mean_to_none: ratios(means(runs), means(none)),
+        bound: Spread::of(bounds),
+    })
+}
+
+/// What each round gave, to what the same round gave elsewhere.
+fn ratios(here: impl IntoIterator<Item = f64>, there: impl IntoIterator<Item = f64>) -> Spread {
+    Spread::of(here.into_iter().zip(there).map(|(here, there)| here / there))
 }
 
 fn taken(run: &[Times], of: fn(&Times) -> f64) -> Vec<f64> {
     run.iter().map(of).collect()
+}
+
+fn turnaround(task: &Times) -> f64 {
+    task.end - task.init
+}
+
+/// The turnaround of who was done first, second and so on: medians of the rounds.
+fn from_the_soonest(runs: &[Vec<Times>]) -> Vec<f64> {
+    let sorted = |run: &Vec<Times>| {
+        let mut turnarounds = taken(run, turnaround);
+        turnarounds.sort_by(f64::total_cmp);
+        turnarounds
+    };
+    let rounds: Vec<Vec<f64>> = runs.iter().map(sorted).collect();
+    let tasks = rounds.first().map_or(0, Vec::len);
+    let at = |place: usize| Spread::of(rounds.iter().filter_map(|round| round.get(place).copied())).median;
+    (0..tasks).map(at).collect()
 }
 
 /// From the first start to the last end.
@@ -80,13 +119,12 @@ fn wall(run: &[Times]) -> f64 {
     run.iter().map(|task| task.end).fold(f64::MIN, f64::max) - first
 }
 
-/// What no way to share can beat, in seconds: the least that one of the tasks does off the GPU, and all kernels one after another.
+/// What no way to share could beat in a round, in seconds: the least that one of the tasks does off the GPU, and all kernels one after another.
 /// Small tasks leave the GPU idle, and together take no longer than one of them.
-fn bound(case: &Case, runs: &Runs) -> Option<f64> {
+fn bound(case: &Case, runs: &Runs, round: usize) -> Option<f64> {
     let alone = |work: Work| {
-        let runs = runs.get(&(Case::alone(work), Mode::None))?;
-        let kernel = Spread::of(runs.iter().flatten().map(|task| task.kernel - task.input)).median;
-        Some((Spread::of(runs.iter().map(|run| wall(run))).median, kernel))
+        let run = runs.get(&(Case::alone(work), Mode::None))?.get(round)?;
+        Some((wall(run), mean(&taken(run, |task| task.kernel - task.input))))
     };
     if case.only() == Some(Work::Inference) {
         return alone(Work::Inference).map(|(wall, _)| wall);
@@ -101,22 +139,16 @@ fn bound(case: &Case, runs: &Runs) -> Option<f64> {
     Some(host + kernels)
 }
 
-fn row(table: &mut Table, one: &Measured, tier: &str, bound: Option<f64>, none: Option<&Measured>) {
-    let to_bound = bound.map(|bound| one.wall.median / bound);
-    let to_none = none.map(|none| one.wall.median / none.wall.median);
-    let mean_to_none = none.map(|none| one.turnaround_mean.median / none.turnaround_mean.median);
+fn row(table: &mut Table, one: &Measured, tier: &str) {
     let tier = one.mode.policy().map(|_| tier);
-    let rounded = |figure: Option<f64>| figure.map(round);
     let mut case = json!({
         "case": format!("{}, {}", one.case, one.mode.name()),
         "tasks": one.case.0.len(),
         "work": one.case.kinds().iter().map(Work::to_string).collect::<Vec<_>>().join("+"),
         "mode": one.mode.name(),
         "tier": tier,
-        "bound_s": rounded(bound),
-        "wall_to_bound": rounded(to_bound),
-        "wall_to_none": rounded(to_none),
-        "mean_turnaround_to_none": rounded(mean_to_none),
+        "rounds": one.rounds,
+        "began_late": one.began_late,
         "turnarounds_s": one.turnarounds.iter().map(|figure| round(*figure)).collect::<Vec<_>>(),
     });
     let spreads = [
@@ -126,12 +158,15 @@ fn row(table: &mut Table, one: &Measured, tier: &str, bound: Option<f64>, none: 
         ("input_s", one.input),
         ("kernel_s", one.kernel),
         ("output_s", one.output),
+        ("bound_s", one.bound),
+        ("wall_to_bound", one.wall_to_bound),
+        ("wall_to_none", one.wall_to_none),
+        ("mean_turnaround_to_none", one.mean_to_none),
     ];
     spreads.into_iter().for_each(|(name, spread)| add(&mut case, name, spread));
     if one.case.only() == Some(Work::Inference) {
         add(&mut case, "requests_s", one.requests);
     }
-    let told = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.2}"));
     let mode =
         tier.map_or_else(|| one.mode.name().to_owned(), |tier| format!("{} ({tier})", one.mode.name()));
     let cells = [
@@ -140,10 +175,10 @@ fn row(table: &mut Table, one: &Measured, tier: &str, bound: Option<f64>, none: 
         one.wall.to_string(),
         one.turnaround_mean.to_string(),
         format!("{:.2}", one.turnaround_deviation.median),
-        told(bound),
-        told(to_bound),
-        told(to_none),
-        told(mean_to_none),
+        one.bound.to_string(),
+        one.wall_to_bound.to_string(),
+        one.wall_to_none.to_string(),
+        one.mean_to_none.to_string(),
     ];
     table.row(case, cells);
 }
@@ -169,7 +204,7 @@ fn phases(all: &[Measured]) -> Table {
 }
 
 /// The papers' figures: for each kind of task, by the number of tasks; and each task's own where most run together.
-fn curves(report: &mut Report, all: &[Measured], runs: &Runs) {
+fn curves(report: &mut Report, all: &[Measured]) {
     let mut kinds: Vec<Work> = all.iter().filter_map(|one| one.case.only()).collect();
     kinds.sort_unstable();
     kinds.dedup();
@@ -179,9 +214,10 @@ fn curves(report: &mut Report, all: &[Measured], runs: &Runs) {
         let most = of_kind.iter().map(|one| one.case.0.len()).max().unwrap_or(0);
         let counts = of_kind.iter().map(|one| one.case.0.len()).collect::<std::collections::BTreeSet<_>>();
         if counts.len() > 1 {
-            let bounds = counts
-                .iter()
-                .filter_map(|count| Some((*count as f64, bound(&Case(vec![kind; *count]), runs)?)));
+            // A case has the same bound under every mode.
+            let of_count = |count: &usize| of_kind.iter().find(|one| one.case.0.len() == *count);
+            let bounds =
+                counts.iter().filter_map(|count| Some((*count as f64, of_count(count)?.bound.median)));
             let bounds = Series::line("lower bound", bounds.collect());
             let mut walls = by_count(&of_kind, |one| one.wall);
             walls.push(bounds);
@@ -202,7 +238,7 @@ fn curves(report: &mut Report, all: &[Measured], runs: &Runs) {
                 Series::line(one.mode.name(), points.collect())
             });
             let title = format!("Turnaround of each of {most} × {kind}");
-            let across = ("task", Scale::Linear);
+            let across = ("task, from the one done soonest", Scale::Linear);
             report.plot(Plot::new(format!("tasks-{name}"), title, across, SECONDS, each.collect()));
         }
     }
@@ -224,4 +260,31 @@ fn by_count(all: &[&Measured], of: fn(&Measured) -> Spread) -> Vec<Series> {
         Series::line(mode.name(), points).with_whiskers(whiskers)
     };
     modes.into_iter().map(curve).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_compared_with_themselves() {
+        let task = |init: f64, end: f64| Times { init, end, kernel: end, ..Times::default() };
+        let run = |ends: [f64; 2]| ends.map(|end| task(10.0, 10.0 + end)).to_vec();
+        let case = Case::parse("64:2").unwrap();
+        // The second round found the machine twice as slow, and somebody else first.
+        let mut runs = Runs::new();
+        let alone = [1.0, 2.0].map(|end| vec![task(0.0, end)]).to_vec();
+        runs.insert((Case::alone(Work::Matmul(64)), Mode::None), alone);
+        runs.insert((case.clone(), Mode::None), vec![run([4.0, 4.0]), run([8.0, 8.0])]);
+        let managed = vec![run([2.0, 3.0]), vec![task(10.0, 16.0), task(10.25, 14.25)]];
+        runs.insert((case.clone(), Mode::LeastSlack), managed);
+        let told = measured(&case, Mode::LeastSlack, &runs).unwrap();
+        assert_eq!((told.rounds, told.began_late), (2, 1));
+        assert_eq!(told.turnarounds, [3.0, 4.5]);
+        assert_eq!(told.wall_to_none, Spread { median: 0.75, least: 0.75, most: 0.75 });
+        assert_eq!(told.wall_to_bound, Spread { median: 1.5, least: 1.5, most: 1.5 });
+        assert_eq!((told.mean_to_none.least, told.mean_to_none.most), (0.625, 0.625));
+        let serial = measured(&case, Mode::Serial, &runs);
+        assert!(serial.is_none());
+    }
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
 use anyhow::Result;
 use sched::Span;
-use shown::Found;
+use shown::{Found, Met};
 use sim::workload::{GPU_MEMORY, Generator, Phases, TaskSpec, Workload};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,6 +78,10 @@ struct Host {
 impl Deadlines {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
+        if self.staggered == 0 && self.tasks == 0 && self.worlds == 0 {
+            let why = "--staggered, --tasks and --worlds are all 0: there is nothing to measure";
+            return Err(Failure::input(why).into());
+        }
         let interruption = Interruption::expect()?;
         let setting = Setting {
             driver: self.driver.as_deref(),
@@ -97,19 +101,22 @@ impl Deadlines {
         let host = host(&mut stage, &mut troupe)?;
         let plan = self.plan(host);
         let about = |workload: &Workload| sim::bound::bound(workload).makespan.as_micros() as f64 / 1e6 + 1.0;
-        let progress = Progress::new(plan.iter().map(|(_, workload)| about(workload)).sum());
+        let once: f64 = plan.iter().map(|(_, workload)| about(workload)).sum();
+        let worlds_s = worlds::about_s(self.loads.len(), self.worlds);
+        let progress = Progress::new((once + worlds_s) * self.policies.len() as f64);
         for (case, workload) in &plan {
-            let best = sim::bound::bound(workload).hit_rate.unwrap_or(1.0);
+            let best = sim::bound::bound(workload).hit_rate;
             for policy in &self.policies {
                 progress.now(&format!("{case}, {policy}"));
-                let (hit_rate, latest) = one(&mut stage, &mut troupe, workload, policy)?;
-                found.push(Found { case: *case, policy: policy.clone(), hit_rate, best, latest });
-                progress.done(about(workload) / self.policies.len() as f64);
+                let met = one(&mut stage, &mut troupe, workload, policy)?;
+                found.push(Found { case: *case, policy: policy.clone(), met, best });
+                progress.done(about(workload));
             }
         }
-        progress.end();
         drop((troupe, stage));
-        let worlds = worlds::run(&self.loads, self.seed, self.worlds, &self.policies, &interruption)?;
+        let worlds =
+            worlds::run(&self.loads, self.seed, self.worlds, &self.policies, &progress, &interruption)?;
+        progress.end();
         self.output.show(&shown::report(&node, &found, &worlds))
     }
 
@@ -141,8 +148,8 @@ fn host(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Host> {
     Ok(Host { before: span(init, input), after: span(kernel, end) })
 }
 
-/// One run, by the programs' own clocks: the share of the deadlines that were met, and how many seconds after its deadline the latest was done.
-fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<(f64, f64)> {
+/// One run, by the programs' own clocks; nothing where no task has a deadline, as can happen to few random ones.
+fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<Option<Met>> {
     let watched = policy != "none";
     if !watched {
         stage.leave_agent();
@@ -162,8 +169,14 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: 
     let dated = workload.tasks.iter().zip(&times).filter_map(|(task, times)| Some((task.deadline?, times)));
     let late: Vec<f64> =
         dated.map(|(deadline, times)| times.end - times.init - deadline.as_micros() as f64 / 1e6).collect();
+    Ok(met(&late))
+}
+
+/// How many seconds after its deadline each was done.
+fn met(late: &[f64]) -> Option<Met> {
+    let latest = late.iter().copied().reduce(f64::max)?;
     let met = late.iter().filter(|late| **late <= 0.0).count();
-    Ok((met as f64 / late.len().max(1) as f64, late.into_iter().reduce(f64::max).unwrap_or_default()))
+    Some(Met { hit_rate: met as f64 / late.len() as f64, latest })
 }
 
 /// A task as a program with labels.
@@ -239,6 +252,13 @@ mod tests {
         };
         assert!(rate("least-slack") > 0.99, "{}", rate("least-slack"));
         assert!(rate("none") <= 0.2, "{}", rate("none"));
+    }
+
+    #[test]
+    fn no_share_is_met_where_nobody_has_a_deadline() {
+        assert!(met(&[]).is_none());
+        let two = met(&[-0.5, 0.25]).unwrap();
+        assert_eq!((two.hit_rate, two.latest), (0.5, 0.25));
     }
 
     #[test]

@@ -29,8 +29,16 @@ impl fmt::Display for Case {
 pub(super) struct Found {
     pub(super) case: Case,
     pub(super) policy: String,
+    /// Nothing where no task has a deadline.
+    pub(super) met: Option<Met>,
+    /// The share that could be met at most; the same holds of it.
+    pub(super) best: Option<f64>,
+}
+
+/// What became of deadlines.
+pub(super) struct Met {
+    /// The share that was met.
     pub(super) hit_rate: f64,
-    pub(super) best: f64,
     /// How many seconds after its deadline the latest was done; negative if all were met.
     pub(super) latest: f64,
 }
@@ -53,10 +61,11 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
     let mut points = Vec::new();
     for (case, policy) in kinds {
         let runs = || found.iter().filter(move |one| one.case == case && one.policy == policy);
-        let hit_rate = Spread::of(runs().map(|one| one.hit_rate));
-        let best = Spread::of(runs().map(|one| one.best));
-        let of_best = Spread::of(runs().map(|one| one.hit_rate / one.best));
-        let latest = Spread::of(runs().map(|one| one.latest));
+        let dated = || runs().filter_map(|one| one.met.as_ref().zip(one.best));
+        let hit_rate = Spread::of(dated().map(|(met, _)| met.hit_rate));
+        let best = Spread::of(dated().map(|(_, best)| best));
+        let of_best = Spread::of(dated().map(|(met, best)| met.hit_rate / best));
+        let latest = Spread::of(dated().map(|(met, _)| met.latest));
         let spreads = [hit_rate, best, of_best];
         row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some(latest));
         if let Case::Random(load) = case {

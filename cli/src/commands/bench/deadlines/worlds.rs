@@ -1,7 +1,7 @@
 //! The same loads in many simulated worlds.
 
 use crate::commands::bench::figures::Spread;
-use crate::commands::bench::{Interruption, progress_bar};
+use crate::commands::bench::{Interruption, Progress};
 use crate::failure::Failure;
 use sim::bound::bound;
 use sim::workload::Generator;
@@ -22,34 +22,39 @@ pub(super) struct Worlds {
     pub(super) of_best: Spread,
 }
 
+/// What each policy takes, in seconds, roughly.
+pub(super) fn about_s(loads: usize, seeds: u64) -> f64 {
+    (loads as u64 * seeds) as f64 * WORLD_S
+}
+
 pub(super) fn run(
     loads: &[f64],
     first: u64,
     seeds: u64,
     policies: &[String],
+    progress: &Progress,
     interruption: &Interruption,
 ) -> Result<Vec<Worlds>, Failure> {
-    let bar = progress_bar(loads.len() as u64 * seeds * policies.len() as u64, WORLD_S);
     let mut all = Vec::new();
     for load in loads.iter().filter(|_| seeds > 0) {
         let workloads: Vec<_> = (first..first + seeds)
             .map(|seed| Generator { seed, tasks: TASKS, load: *load }.workload())
             .collect();
         let best: Vec<f64> =
-            workloads.iter().map(|workload| bound(workload).hit_rate.unwrap_or(1.0)).collect();
+            workloads.iter().map(|workload| bound(workload).hit_rate.unwrap_or(f64::NAN)).collect();
         for policy in sched::policy::NAMES.into_iter().filter(|name| policies.iter().any(|one| one == name)) {
+            progress.now(&format!("worlds, load {load}, {policy}"));
             let mut rates = Vec::new();
             for workload in &workloads {
                 let outcome = simulate(workload, Setup::plain(policy, Costs::H200), |_| {});
-                rates.push(outcome.hit_rate().unwrap_or(1.0));
+                rates.push(outcome.hit_rate().unwrap_or(f64::NAN));
                 interruption.check()?;
-                bar.inc(1);
+                progress.done(WORLD_S);
             }
             let of_best = Spread::of(rates.iter().zip(&best).map(|(rate, best)| rate / best));
             let (hit_rate, best) = (Spread::of(rates), Spread::of(best.iter().copied()));
             all.push(Worlds { load: *load, policy: policy.to_owned(), seeds, hit_rate, best, of_best });
         }
     }
-    bar.finish_and_clear();
     Ok(all)
 }

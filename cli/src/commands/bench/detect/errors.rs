@@ -2,7 +2,7 @@
 
 use super::Detect;
 use crate::commands::bench::Interruption;
-use crate::commands::bench::cost;
+use crate::commands::bench::{cost, program};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
@@ -151,7 +151,7 @@ fn one(stage: &Stage, interruption: &Interruption) -> Result<Truth> {
     // A parent that waits for a busy processor sees the exit late. Programs inherit this, so only now.
     be_nice(NICENESS);
     // What it prints fits the pipe, so waiting first does not keep it from ending.
-    child.wait().context("could not wait for a CUDA program")?;
+    let status = child.wait().context("could not wait for a CUDA program")?;
     let end_us = now_us();
     // Ctrl-C ends it, too, and that is no failure of its own.
     interruption.check()?;
@@ -160,8 +160,7 @@ fn one(stage: &Stage, interruption: &Interruption) -> Result<Truth> {
         std::io::Read::read_to_string(&mut stdout, &mut printed)
             .context("could not read what a CUDA program printed")?;
     }
-    let report: Value = serde_json::from_str(&printed)
-        .map_err(|_| Failure::new(format!("a CUDA program failed and printed: {}", printed.trim())))?;
+    let report = program::report(status, &printed)?;
     let start_us = report["init"].as_f64().map(|seconds| (seconds * 1e6).round() as i64);
     let start_us = start_us.ok_or_else(|| Failure::new("a CUDA program did not say when it began"))?;
     Ok(Truth { pid, start_us, end_us })

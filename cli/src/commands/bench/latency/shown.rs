@@ -10,13 +10,14 @@ use wire::agent::NodeLine;
 type Figure = fn(&Outcome, &(Outcome, Outcome)) -> f64;
 
 /// What is written down of each case: the median of the rounds, with the least and the most.
-const FIGURES: [(&str, Figure); 10] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("alone_ms_p50", |alone, _| alone.at(50)),
     ("alone_ms_p99", |alone, _| alone.at(99)),
     ("time_slicing_ms_p50", |_, (sliced, _)| sliced.at(50)),
     ("time_slicing_ms_p99", |_, (sliced, _)| sliced.at(99)),
     ("leeway_ms_p50", |_, (_, managed)| managed.at(50)),
     ("leeway_ms_p99", |_, (_, managed)| managed.at(99)),
+    ("leeway_ms_max", |_, (_, managed)| managed.at(100)),
     ("leeway_warm_ms", |_, (_, managed)| managed.warm_most),
     ("time_slicing_p99_ratio", |alone, (sliced, _)| sliced.at(99) / alone.at(99)),
     ("leeway_p99_ratio", |alone, (_, managed)| managed.at(99) / alone.at(99)),
@@ -31,6 +32,7 @@ impl Latency {
             "ALONE P50, P99",
             "TIME SLICING",
             "LEEWAY",
+            "WORST",
             "WORST OF THE FIRST TEN",
             "P99 RATIO",
             "BATCHES' THROUGHPUT",
@@ -62,12 +64,13 @@ impl Latency {
             add(&mut figures, name, of(figure));
             of(figure)
         });
-        let [alone_50, alone_99, sliced_50, sliced_99, p50, p99, warm, _, ratio, throughput] = spreads;
+        let [alone_50, alone_99, sliced_50, sliced_99, p50, p99, worst, warm, _, ratio, throughput] = spreads;
         let cells = [
             format!("{NEIGHBOURS} × {kernel_us} us, {depth} deep"),
             format!("{alone_50:.1}, {alone_99:.1}"),
             format!("{sliced_50:.1}, {sliced_99:.1}"),
             format!("{p50:.1}, {p99:.1}"),
+            format!("{worst:.1}"),
             format!("{warm:.1}"),
             ratio.to_string(),
             throughput.to_string(),

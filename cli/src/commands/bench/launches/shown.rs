@@ -39,6 +39,8 @@ pub(super) fn compare(table: &mut Table, kernel_us: u64, count: u64, taken: &Tak
         "case": case(kernel_us),
         "launches": count,
         "rounds": taken.without.len(),
+        "alone_probed": taken.alone_probed,
+        "shared_probed": taken.sharing_probed,
         "alone_ratio": round(to_without.median),
         "alone_ratio_bounds": [round(to_without.least), round(to_without.most)],
         "alone_to_stopped_ratio": round(to_stopped.median),

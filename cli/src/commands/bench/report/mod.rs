@@ -108,8 +108,9 @@ impl Report {
         }
     }
 
-    /// Curves; one without points says nothing and is left out.
+    /// Curves. What is no number has no place in one; a curve without points says nothing and is left out.
     pub(super) fn plot(&mut self, mut plot: Plot) {
+        plot.series.iter_mut().for_each(Series::leave_out_what_is_no_number);
         plot.series.retain(|series| !series.points.is_empty());
         if !plot.series.is_empty() {
             self.plots.push(plot);
@@ -213,8 +214,8 @@ mod tests {
         table.row(json!({ "case": "ten", "wall_s": 10.5 }), ["10".to_owned(), "10.5 s".to_owned()]);
         report.table(table);
         report.case(json!({ "case": "alone, <first>", "note": "quick, \"very\"" }));
-        let points = vec![(1.0, 1.0), (10.0, 10.5)];
-        let series = vec![Series::line("wall", points), Series::line("nothing", Vec::new())];
+        let points = vec![(1.0, 1.0), (5.0, f64::NAN), (10.0, 10.5)];
+        let series = vec![Series::line("wall", points), Series::line("nothing", vec![(1.0, f64::NAN)])];
         report.plot(Plot::new("wall", "Wall time", ("tasks", Scale::Linear), ("s", Scale::Log), series));
         report.plot(Plot::bars("kinds", "Kinds", "s", vec![("first".to_owned(), Spread::of([1.0, 2.0]))]));
         report
@@ -238,7 +239,8 @@ mod tests {
         let page = read("example.html");
         assert!(page.contains("<svg") && page.contains("alone, &lt;first&gt;"), "{page}");
         assert!(!page.contains("src=") && !page.contains("href="), "the page asks somebody: {page}");
-        assert!(read("example-wall.svg").contains("Wall time"));
+        let wall = read("example-wall.svg");
+        assert!(wall.contains("Wall time") && !wall.contains("nothing"), "{wall}");
         assert!(read("example-kinds.svg").contains("first"));
     }
 }

@@ -81,6 +81,11 @@ impl Series {
         self.whiskers = whiskers;
         self
     }
+
+    pub(super) fn leave_out_what_is_no_number(&mut self) {
+        self.points.retain(|(across, up)| across.is_finite() && up.is_finite());
+        self.whiskers.retain(|(at, least, most)| [at, least, most].iter().all(|value| value.is_finite()));
+    }
 }
 
 impl Plot {
