@@ -12,6 +12,8 @@ const TASKS: usize = 10_000;
 /// What is promised, in milliseconds, of a machine that has nothing else to do.
 const FIRST_PAINT_MAX: f64 = 1000.0;
 const UPDATE_MAX: f64 = 100.0;
+/// What may be said of a busy one: what the first paint takes, in tables that are written anew meanwhile.
+const PAINT_TABLES_MAX: f64 = 5.0;
 /// How often it is looked whether that holds.
 const TRIES: usize = 3;
 /// How many updates and tables are enough to tell. A machine that stalls shows several comings and goings in one update.
@@ -87,7 +89,8 @@ fn five_hundred_containers_and_ten_thousand_tasks_are_shown_at_once() {
     // Whatever else the machine does meanwhile, an update takes less than writing the table anew.
     let quick = (1..=TRIES).any(|tried| {
         let Took { paint, update, table } = look(&scene, tried);
-        paint < FIRST_PAINT_MAX && (update < UPDATE_MAX || update < table)
+        (paint < FIRST_PAINT_MAX || paint < PAINT_TABLES_MAX * table)
+            && (update < UPDATE_MAX || update < table)
     });
     assert!(quick, "in none of {TRIES} tries it was quick enough");
     drop(crowd);
@@ -182,5 +185,5 @@ fn sorted(browser: &Browser, numbers: &str) -> Vec<f64> {
 }
 
 fn quantile(sorted: &[f64], share: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * share) as usize]
+    sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }

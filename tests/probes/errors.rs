@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// At p99, on a machine with other work to do: a program may lose its processor between the time it writes down and the call
 /// it means. On a quiet one it is below 1 ms.
-pub(crate) const ERROR_S_MAX: f64 = 0.05;
+const ERROR_S_MAX: f64 = 0.05;
 /// At the median. Most are not interrupted.
 const ERROR_S_USUAL: f64 = 0.001;
 
@@ -17,7 +17,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// Prints the errors' quantiles, and fails if they are too large.
 pub(crate) fn check(what: &str, mut errors_s: Vec<f64>) {
     errors_s.sort_by(f64::total_cmp);
-    let at = |percent: usize| errors_s[(errors_s.len() - 1) * percent / 100];
+    let at = |percent: usize| errors_s[(errors_s.len() * percent).div_ceil(100) - 1];
     let (p50, p99, worst) = (at(50), at(99), at(100));
     eprintln!(
         "{what}: p50 {:.0} us, p99 {:.0} us, at worst {:.0} us, of {}",
