@@ -62,7 +62,9 @@ static __always_inline void fly(struct span *span, struct gpu_state *gpu, struct
 	span->latest = now;
 	span->run = start > now ? span->run + 1 : 1;
 	gpu->due = start + span->estimate + added_to(span->estimate);
-	gpu->flown = now;
+	/* A launch that was stopped is accounted for later than it was made. */
+	if (now > gpu->flown)
+		gpu->flown = now;
 }
 
 /* One more measurement of what a launch takes. Whatever disturbs it makes it longer, so the least of the last few counts. */
@@ -108,6 +110,9 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 		return;
 	if (!span->bounded || !span->estimate) {
 		each = (length - span->lost) / span->launches;
+		/* For a first figure a wait must be long: a short part of the time may still be what was left of the work. */
+		if (!span->estimate && now - since >= LONG_NS)
+			waited = 1;
 		if (!span->mixed && (waited || each < span->estimate))
 			measure(span, each);
 		return;

@@ -10,6 +10,7 @@ use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
 use sched::scheduler::Role;
+use sched::task::Grip;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Span, Terms};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -184,7 +185,8 @@ impl Owner {
         self.probed.stale = true;
     }
 
-    /// What a process's probes saw. On which of several GPUs cannot be told from outside, so it counts for each.
+    /// What a process's probes saw. On which of several GPUs cannot be told from outside, so it counts for each; but it stands only where it yields or
+    /// is held. Elsewhere it would be let go at once, though it stands for somebody.
     fn on_work(&mut self, at: Instant, process: Process, work: Work) {
         let places = self.places_of(process);
         if places.is_empty() {
@@ -193,8 +195,10 @@ impl Owner {
                 start.early.push((at, work));
             }
         }
+        let first = places.iter().map(|(gpu, _)| *gpu).min();
         for (gpu, _) in places {
             match work {
+                Work::AtLaunch if Some(gpu) != first && !self.is_in_hand(process, gpu) => {}
                 Work::Copies => self.learn(at, Fact::Copying { process, gpu }),
                 Work::Submitted => self.learn(at, Fact::Submitted { process, gpu }),
                 Work::Drained => self.learn(at, Fact::Drained { process, gpu }),
@@ -209,6 +213,12 @@ impl Owner {
                 Work::Leaked => self.on_leak(at, process, gpu),
             }
         }
+    }
+
+    /// Whether something is ordered of a process on a GPU.
+    fn is_in_hand(&self, process: Process, gpu: GpuId) -> bool {
+        let mut tasks = self.scheduler.tracker().tasks_on(gpu).filter(|task| task.process == process);
+        tasks.any(|task| task.grip != Grip::Free)
     }
 
     /// Orders probes where they are needed, and tells the gates who yields to whom.

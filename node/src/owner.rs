@@ -96,6 +96,8 @@ impl Owner {
         }
         // Nobody may wait for us to hear them while we wait for them to end.
         drop(news);
+        // From here on the kernel stops nobody: its word of that would find nobody.
+        self.probed.launches.iter().for_each(Launches::let_all_go);
         self.actuator.finish();
         if let Some(guard) = self.guard.take() {
             guard.stop(self.actuator.has_somebody_out());
@@ -157,8 +159,6 @@ impl Owner {
             Told::Stopping(id) => {
                 self.registry.by_id(&id).into_iter().for_each(|number| self.let_in(number));
                 self.on_container(at, &id, Fact::ContainerStopping);
-                // Whoever stands for others' work would not heed its signal.
-                self.probed.stale = true;
             }
             Told::Deadlines(set) => {
                 self.registry.set = set;
@@ -217,8 +217,9 @@ impl Owner {
                     launches.let_all_in();
                 }
                 if watches {
-                    // Before we had a guard, that of an earlier agent may have been at it.
+                    // Before we had a guard, that of an earlier agent may have been at it, and at the files that we share with it.
                     self.actuator.find_what_was_left();
+                    self.probed.launches.iter().for_each(Launches::call_the_roll);
                 }
                 self.guard.iter_mut().for_each(Guard::renew_at_once);
             }

@@ -19,12 +19,17 @@ pub struct Released {
     pub failed: Vec<(String, String)>,
 }
 
-/// Lets go everything that is held, or one container. What runs already stays as it is.
+/// Lets go everything that is held, or one container, and whoever is probed and stands. What runs already stays as it is.
 pub fn everything(run_dir: &Path, connect: &Connect, only: Option<&str>) -> Released {
-    let mut released = Released::default();
     if only.is_none() {
         crate::facts::launches::let_go(run_dir);
     }
+    held(run_dir, connect, only)
+}
+
+/// Lets go what the file says is held. Whoever stands otherwise may have been stopped by somebody else.
+pub(super) fn held(run_dir: &Path, connect: &Connect, only: Option<&str>) -> Released {
+    let mut released = Released::default();
     for line in held::read(run_dir).iter().filter(|line| only.is_none_or(|wanted| line.is(wanted))) {
         let let_go = match line.how {
             How::Frozen => thaw(line),

@@ -57,18 +57,22 @@ pub fn run(run_dir: &Path, connect: &Connect, helper: Spawn) -> io::Result<()> {
                         PATIENCE.as_millis()
                     );
                 }
-                if patience != Some(SWEEP_EVERY) {
+                gates.iter_mut().for_each(Gates::open_all);
+                if patience == Some(SWEEP_EVERY) {
+                    release::held(run_dir, connect, None);
+                } else {
+                    release::everything(run_dir, connect, None);
                     // It learns of it when it wakes.
                     let _ = link.write_all(&[LET_GO]);
                 }
-                gates.iter_mut().for_each(Gates::open_all);
-                release::everything(run_dir, connect, None);
                 if heard.elapsed() > HUNG_MAX {
                     let _ = returning.round(None);
                 }
                 patience = Some(SWEEP_EVERY);
                 // From now on, however long that took: what it said before is still to be read.
-                died = if dies { Some(Instant::now()) } else { died };
+                if dies {
+                    died = Some(Instant::now());
+                }
             }
             Heard::End => {
                 clear(run_dir, connect, gates)?;

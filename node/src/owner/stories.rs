@@ -1,12 +1,15 @@
-//! Stories about the owner: what it does when the scheduler fails.
+//! Stories about the owner: what it does when the scheduler fails, and what it makes of a process on several GPUs.
 
 use super::*;
+use crate::facts::launches::{Seen, Work};
 use crate::facts::{Home, Labels, Teller};
 use crate::ledger::Retention;
 use crate::metrics::Metrics;
 use crate::run::{Connect, new_owner};
 use crate::{Config, Layer};
-use sched::policy::{Judgement, Policy, Scene};
+use sched::Reason;
+use sched::policy::{Candidate, Judgement, Policy, Scene};
+use sched::task::Demand;
 use std::sync::mpsc::sync_channel;
 
 /// Fails whenever two tasks are there.
@@ -23,8 +26,8 @@ impl Policy for Fails {
     }
 }
 
-#[test]
-fn a_policy_that_fails_is_replaced_on_its_gpu_and_only_there() {
+/// An owner without Docker, GPU or guard, and what else goes with it.
+fn with_owner(story: impl FnOnce(&mut Owner)) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| Some(folder.path().join(name));
     let flags = Layer { run_dir: at("run"), state_dir: at("state"), table: at("table"), ..Layer::default() };
@@ -38,24 +41,71 @@ fn a_policy_that_fails_is_replaced_on_its_gpu_and_only_there() {
     let notes = Notes::new(Arc::new(Metrics::new("here")));
     let mut owner =
         new_owner(&config, Arc::new(Feed::default()), ledger.clone(), notes, asks, None, actuator);
-    let now = clock::now();
-    for gpu in [GpuId(0), GpuId(1)] {
-        owner.scheduler.set_policy(now, gpu, Box::new(Fails));
-    }
-    let labels = Labels::from([("leeway.deadline".to_owned(), "10s".to_owned())]);
-    for (pid, gpu) in [(1, 0), (2, 0), (3, 1)] {
-        let home = Home::Cgroup(format!("/box-{pid}"), labels.clone());
-        let process = sched::Process { pid: u32::MAX - pid, started: 1 };
-        owner.take(now, Told::Process(process, GpuId(gpu), home, false));
-    }
-    owner.decide();
-    assert_eq!(owner.failures, 1);
-    assert_eq!(owner.scheduler.policy(GpuId(0)).name(), "none");
-    assert_eq!(owner.scheduler.policy(GpuId(1)).name(), "fails");
-    assert_eq!(owner.scheduler.tracker().tasks().count(), 3, "everything known is still known");
-    owner.decide();
-    assert_eq!(owner.failures, 1, "and it goes on");
+    story(&mut owner);
     owner.actuator.finish();
     drop((owner, news));
     ledger.stop(writer);
+}
+
+/// A process of a container with a deadline uses a GPU.
+fn comes(owner: &mut Owner, number: u32, gpu: u16) -> sched::Process {
+    let labels = Labels::from([("leeway.deadline".to_owned(), "10s".to_owned())]);
+    let home = Home::Cgroup(format!("/box-{number}"), labels);
+    let process = sched::Process { pid: u32::MAX - number, started: 1 };
+    owner.take(clock::now(), Told::Process(process, GpuId(gpu), home, false));
+    process
+}
+
+/// Nobody may run.
+struct HoldsAll;
+
+impl Policy for HoldsAll {
+    fn name(&self) -> &'static str {
+        "holds-all"
+    }
+
+    fn judge(&self, scene: &Scene<'_>) -> Judgement {
+        let hold = |candidate: &Candidate<'_>| (candidate.task.id, Reason::DueSooner(candidate.task.id));
+        Judgement { holds: scene.candidates.iter().map(hold).collect(), wake: None }
+    }
+}
+
+#[test]
+fn a_policy_that_fails_is_replaced_on_its_gpu_and_only_there() {
+    with_owner(|owner| {
+        for gpu in [GpuId(0), GpuId(1)] {
+            owner.scheduler.set_policy(clock::now(), gpu, Box::new(Fails));
+        }
+        for (number, gpu) in [(1, 0), (2, 0), (3, 1)] {
+            comes(owner, number, gpu);
+        }
+        owner.decide();
+        assert_eq!(owner.failures, 1);
+        assert_eq!(owner.scheduler.policy(GpuId(0)).name(), "none");
+        assert_eq!(owner.scheduler.policy(GpuId(1)).name(), "fails");
+        assert_eq!(owner.scheduler.tracker().tasks().count(), 3, "everything known is still known");
+        owner.decide();
+        assert_eq!(owner.failures, 1, "and it goes on");
+    });
+}
+
+#[test]
+fn a_process_on_two_gpus_stands_where_it_yields_and_where_it_is_held() {
+    with_owner(|owner| {
+        let process = comes(owner, 1, 1);
+        comes(owner, 1, 0);
+        let stands_on = |owner: &mut Owner| {
+            owner.take(clock::now(), Told::Probes(Seen::Work(process, Work::AtLaunch)));
+            let tasks = owner.scheduler.tracker().tasks();
+            let mut gpus: Vec<u16> =
+                tasks.filter(|task| task.demand == Demand::AtLaunch).map(|task| task.gpu.0).collect();
+            gpus.sort_unstable();
+            gpus
+        };
+        assert_eq!(stands_on(owner), [0], "it yields on the first");
+        // Whatever comes of the order: it is given.
+        owner.scheduler.set_policy(clock::now(), GpuId(1), Box::new(HoldsAll));
+        owner.scheduler.decide(clock::now());
+        assert_eq!(stands_on(owner), [0, 1]);
+    });
 }

@@ -5,6 +5,7 @@ use super::cgroup::Cgroup;
 use super::crowd::{IMAGE, docker, import};
 use super::program::{self, Printed};
 use crate::failure::Failure;
+use crate::gpu;
 use crate::stage::{Stage, wait_for};
 use anyhow::{Context, Result};
 use rustix::io::Errno;
@@ -32,7 +33,7 @@ const MPS_NOWHERE: &str = "/nonexistent";
 pub(super) enum Ground {
     /// Processes in cgroups with labels
     Cgroups,
-    /// Docker containers, on a simulated GPU
+    /// Docker containers
     Docker,
 }
 
@@ -88,20 +89,10 @@ pub(super) struct Troupe<'a> {
 }
 
 impl<'a> Troupe<'a> {
-    pub(super) fn new(ground: Ground, stage: &Stage, interruption: &'a Interruption) -> Result<Self> {
-        if ground == Ground::Docker {
-            let why = if !stage.is_simulated() {
-                Some("containers are started on a simulated GPU only")
-            } else if !import() {
-                Some("Docker does not answer")
-            } else {
-                None
-            };
-            if let Some(why) = why {
-                return Err(Failure::new(why)
-                    .help("leave `--ground docker` out: processes in cgroups")
-                    .into());
-            }
+    pub(super) fn new(ground: Ground, interruption: &'a Interruption) -> Result<Self> {
+        if ground == Ground::Docker && !import() {
+            let help = "leave `--ground docker` out: processes in cgroups";
+            return Err(Failure::new("Docker does not answer").help(help).into());
         }
         Ok(Self { ground, interruption, runs: 0 })
     }
@@ -201,7 +192,12 @@ impl Player {
         for (label, value) in labels {
             run.args(["--label", &format!("{label}={value}")]);
         }
-        run.args(crate::gpu::options::of(stage.driver(), None)?).args([IMAGE, "leeway", "work"]).args(words);
+        if stage.is_simulated() {
+            run.args(gpu::options::of(stage.driver(), None)?).args([IMAGE, "leeway"]);
+        } else {
+            run.args(gpu::host::options(stage.driver())?).arg(IMAGE).arg(gpu::host::program()?);
+        }
+        run.arg("work").args(words);
         let (child, printed) = spawned(&mut run)?;
         Ok(Self { child, printed, container: Some(name), _cgroup: None })
     }

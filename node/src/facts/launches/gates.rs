@@ -16,8 +16,8 @@ mod stories;
 
 use super::kernel::Tables;
 use super::layout::{
-    Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing, TELL_COPIES,
-    YIELDS, kind,
+    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing,
+    TELL_COPIES, YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -36,7 +36,7 @@ pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
 /// How long a process may stand at a gate that is open before whoever decides is told once more.
-const UNDECIDED_MAX_NS: u64 = 300_000_000;
+const FORGOTTEN_NS: u64 = 300_000_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
 /// The highest number of a GPU that the kernel's tables have room for.
@@ -67,8 +67,9 @@ struct Tracked {
     wanted: bool,
     role: Role,
     stands: Option<Stand>,
-    /// The latest of its stops that was taken in, by when it was made.
+    /// The latest of its stops that was taken in, by when it was made; and that was told once more.
     stopped_ns: u64,
+    reminded_ns: u64,
     /// When what it does first is due.
     due_us: u64,
     /// Its probes are in place.
@@ -90,8 +91,8 @@ pub(super) struct Gates {
 }
 
 impl Tracked {
-    /// It stands at a launch, and nobody has ordered that it does.
-    fn is_undecided(&self) -> bool {
+    /// It stands at a launch, though nobody has ordered that.
+    fn stands_at_an_open_gate(&self) -> bool {
         self.stands == Some(Stand::Launch) && self.orders.flags & SHUT_LAUNCHES == 0
     }
 }
@@ -146,6 +147,7 @@ impl Gates {
             role: Role::Plain,
             stands: None,
             stopped_ns: 0,
+            reminded_ns: 0,
             due_us,
             covered: false,
             warned_of: 0,
@@ -193,9 +195,11 @@ impl Gates {
 
     /// A process is gone, with all it had in flight.
     pub(super) fn bury(&mut self, process: Process) {
-        let gpu = self.known(process).map(|known| known.orders.gpu);
+        let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
+        let place = bounded.map(|known| (known.slot, known.orders.gpu));
+        let in_flight = place.filter(|(slot, _)| self.tables.spans.get(slot, 0).is_ok_and(Span::is_busy));
         self.strike(process);
-        gpu.into_iter().for_each(|gpu| self.clear(gpu));
+        in_flight.into_iter().for_each(|(_, gpu)| self.clear(gpu));
     }
 
     /// Nobody needs the probes of a process any more. False if it has none.
@@ -310,6 +314,13 @@ impl Gates {
         let _ = self.tables.control.set(0, Control { lease: until_ns, early: EARLY_NS }, 0);
     }
 
+    /// Lets those go on whose time has come. What is to be told of what was done here.
+    pub(super) fn act(&mut self, now_ns: u64) -> Vec<(u64, Process, Work)> {
+        self.let_the_bounded_go(now_ns);
+        self.let_in(now_ns);
+        std::mem::take(&mut self.outbox)
+    }
+
     /// What an event means, if it is of a process that is probed.
     pub(super) fn take(&mut self, event: &Event) -> Option<(Process, Work)> {
         let Some(process) = self.tracked.get(&event.pid).map(|known| known.process) else {
@@ -344,8 +355,10 @@ impl Gates {
                 return None;
             }
             kind::STAND_BOUND => {
-                let until_ns = event.value.min(event.at + BOUND_MAX_NS);
+                let (gpu, until_ns) = (known.orders.gpu, event.value.min(event.at + BOUND_MAX_NS));
                 known.stands = Some(Stand::Bound { until_ns, held: false });
+                // What it stands for may have been done as it was stopped.
+                self.stand_no_longer_than_needed(gpu);
                 return None;
             }
             kind::LEAK => Work::Leaked,
@@ -360,7 +373,7 @@ impl Gates {
         let now = ns_now();
         let listed: Vec<(u32, Standing)> = self.tables.standing.iter().filter_map(Result::ok).collect();
         for (pid, standing) in listed {
-            let Some(known) = self.tracked.get(&pid).filter(|_| !let_all_go) else {
+            let Some(known) = self.tracked.get_mut(&pid).filter(|_| !let_all_go) else {
                 // One that was stopped as its probes were taken out is nobody's to let go but ours.
                 let _ = self.resume(pid);
                 continue;
@@ -368,8 +381,12 @@ impl Gates {
             if known.stands.is_none() {
                 let found = self.take(&standing.event(pid));
                 self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
-            } else if known.is_undecided() && now > standing.since + UNDECIDED_MAX_NS {
-                // Its stop was old news when it was told, for another of its threads had done something since.
+            } else if known.stands_at_an_open_gate()
+                && now > standing.since + FORGOTTEN_NS
+                && std::mem::replace(&mut known.reminded_ns, standing.since) != standing.since
+            {
+                // For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something
+                // since.
                 self.outbox.push((now, known.process, Work::AtLaunch));
             }
         }
@@ -390,7 +407,7 @@ impl Gates {
         Ok(vec![self.tables.guards.0.try_clone()?, self.tables.guards.1.try_clone()?])
     }
 
-    fn write_roll(&self) {
+    pub(super) fn write_roll(&self) {
         self.roll.write(self.tracked.values().map(|known| known.process));
     }
 
@@ -406,7 +423,7 @@ impl Gates {
             let pid = Pid::from_raw(pid.cast_signed());
             return pid.map_or(Ok(()), |pid| Ok(rustix::process::kill_process(pid, Signal::CONT)?));
         };
-        known.stands = None;
+        (known.stands, known.stopped_ns) = (None, 0);
         let _ = self.tables.resumed.insert(pid, ns_now(), 0);
         let _ = self.tables.standing.remove(&pid);
         match pidfd_send_signal(&known.pidfd, Signal::CONT) {

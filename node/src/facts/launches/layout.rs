@@ -113,6 +113,11 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// It has work on the GPU.
+    pub(super) fn is_busy(self) -> bool {
+        self.pending != 0
+    }
+
     /// The process in that slot has nothing on the GPU.
     pub(super) const fn idle(slot: u32) -> Span {
         Span {

@@ -191,9 +191,7 @@ impl Launches {
 
     /// What each process is to the others on its GPU.
     pub fn set_roles(&self, roles: impl IntoIterator<Item = (Process, (GpuId, Role))>) {
-        let mut gates = self.shared.gates();
-        roles.into_iter().for_each(|(process, (gpu, role))| gates.set_role(process, gpu, role));
-        drop(gates);
+        self.shared.gates().set_roles(roles);
         self.shared.wake();
     }
 
@@ -258,9 +256,15 @@ impl Launches {
         self.shared.gates().tables_for_the_guard()
     }
 
-    /// Lets everybody go.
+    /// Writes down once more who is probed.
+    pub fn call_the_roll(&self) {
+        self.shared.gates().write_roll();
+    }
+
+    /// Lets everybody go, for good: the owner's orders count no more.
     pub fn let_all_go(&self) {
         let mut gates = self.shared.gates();
+        self.shared.beat_ns.store(0, Ordering::Relaxed);
         gates.renew(0);
         gates.sweep(true);
     }
@@ -386,9 +390,10 @@ impl Listener {
     }
 
     fn tick(&self, now: u64) {
+        let mut gates = self.shared.gates();
+        // Behind the lock, or what was ordered for good would be overtaken.
         let beat = self.shared.beat_ns.load(Ordering::Relaxed);
         let alive = now.saturating_sub(beat) < LEASE_NS;
-        let mut gates = self.shared.gates();
         gates.renew(beat + LEASE_NS);
         gates.sweep(!alive);
         if gates.is_empty() {

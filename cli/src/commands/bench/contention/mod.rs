@@ -85,7 +85,7 @@ impl Contention {
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut troupe = Troupe::new(self.ground, &stage, &interruption)?;
+        let mut troupe = Troupe::new(self.ground, &interruption)?;
         let plan = planned(&cases, &modes);
         let about: f64 = plan.iter().map(|(case, _)| case.about_s()).sum();
         let progress = Progress::new(about * f64::from(self.rounds));

@@ -95,7 +95,7 @@ impl Deadlines {
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut troupe = Troupe::new(self.ground, &stage, &interruption)?;
+        let mut troupe = Troupe::new(self.ground, &interruption)?;
         let mut found = Vec::new();
         stage.leave_agent();
         let host = host(&mut stage, &mut troupe)?;

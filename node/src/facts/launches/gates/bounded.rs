@@ -23,13 +23,6 @@ impl Tracked {
 }
 
 impl Gates {
-    /// Lets those go on whose time has come. What is to be told of what was done here.
-    pub(in crate::facts::launches) fn act(&mut self, now_ns: u64) -> Vec<(u64, Process, Work)> {
-        self.let_the_bounded_go(now_ns);
-        self.let_in(now_ns);
-        std::mem::take(&mut self.outbox)
-    }
-
     /// When the bound next lets somebody go.
     pub(in crate::facts::launches) fn next_ns(&self) -> Option<u64> {
         self.tracked.values().filter_map(Tracked::bound_until_ns).min()
@@ -45,13 +38,15 @@ impl Gates {
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
             let yields = known.orders.flags & YIELDS != 0;
             let makes_way = yields && urgent.is_some_and(|since| since != known.orders.beside);
+            // Not earlier, or it would be told before the urgent work it makes way for.
+            let at = ns_now();
             if shut || makes_way {
                 known.stands = Some(Stand::Launch);
-                self.outbox.push((now_ns, process, Work::AtLaunch));
+                self.outbox.push((at, process, Work::AtLaunch));
             } else {
                 let held = matches!(known.stands, Some(Stand::Bound { held: true, .. }));
                 let _ = self.resume(process.pid);
-                self.outbox.extend(held.then_some((now_ns, process, Work::Submitted)));
+                self.outbox.extend(held.then_some((at, process, Work::Submitted)));
             }
         }
     }

@@ -4,16 +4,29 @@ use super::{GPUS_MAX, Gates, Tracked};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, URGENT, YIELDS};
 use sched::scheduler::Role;
 use sched::{GpuId, Process};
+use std::collections::BTreeSet;
 
 impl Gates {
-    /// What a process is to others on its GPU, and whether time in flight is bounded there.
-    pub(in crate::facts::launches) fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) {
+    /// What each process is to others on its GPU, and whether time in flight is bounded there: that is decided when all are known, or those who
+    /// stand would be let go between two of them.
+    pub(in crate::facts::launches) fn set_roles(
+        &mut self,
+        roles: impl IntoIterator<Item = (Process, (GpuId, Role))>,
+    ) {
+        let changed =
+            roles.into_iter().filter_map(|(process, (gpu, role))| self.set_role(process, gpu, role));
+        let gpus: BTreeSet<u32> = changed.flatten().collect();
+        gpus.into_iter().for_each(|gpu| self.write_gpu(gpu));
+    }
+
+    /// The GPUs on which that changes something.
+    fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) -> Option<[u32; 2]> {
         let index = u32::from(gpu.0 % GPUS_MAX);
         let free = self.free_bit(index, process);
-        let Some(known) = self.known(process) else { return };
+        let known = self.known(process)?;
         let before = known.orders.gpu;
         if known.role == role && before == index {
-            return;
+            return None;
         }
         known.role = role;
         known.orders.gpu = index;
@@ -30,10 +43,7 @@ impl Gates {
             known.stand_until(0);
         }
         let _ = self.write(process.pid);
-        self.write_gpu(index);
-        if before != index {
-            self.write_gpu(before);
-        }
+        Some([before, index])
     }
 
     /// A bit for an urgent process: its own, or one that nobody has. Not one that its last owner died with, as long as there are others:

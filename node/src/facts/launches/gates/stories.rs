@@ -29,7 +29,7 @@ impl Stage {
         for (process, role) in [(server, Role::Urgent), (batch, Role::Yields)] {
             assert!(gates.enlist(process, GPU, process == server, None));
             gates.set_covered(process, true);
-            gates.set_role(process, GPU, role);
+            gates.set_roles([(process, (GPU, role))]);
         }
         Self { gates, server, batch, children, _programs: programs, _folder: folder }
     }
@@ -52,6 +52,14 @@ impl Stage {
     fn has_in_flight(&mut self, work_ns: u64) {
         let now = ns_now();
         self.changes_the_gpu(|state| (state.flown, state.due) = (now, now + work_ns));
+    }
+
+    /// A process has work in so many streams.
+    fn has_pending(&mut self, process: Process, pending: u64) {
+        let slot = self.gates.slot(process).expect("a slot");
+        let mut span = Span::idle(slot);
+        span.pending = pending;
+        self.gates.tables.spans.set(slot, span, 0).expect("a slot");
     }
 
     /// The batch was stopped, is let go, and stands on for what others have in flight.
@@ -106,16 +114,15 @@ fn a_stop_is_told_once_by_its_event_or_by_a_look_through_the_list() {
 
 /// Another of its threads had done something since, so whoever decides took no notice.
 #[test]
-fn who_stands_for_long_at_an_open_gate_is_told_of_again() {
+fn who_stands_for_long_at_an_open_gate_is_told_of_once_more() {
     let mut stage = Stage::new();
     let batch = stage.batch;
-    let stop = stage.stops_the_batch(ns_now() - UNDECIDED_MAX_NS - 1);
+    let stop = stage.stops_the_batch(ns_now() - FORGOTTEN_NS - 1);
     assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
     stage.gates.sweep(false);
     assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
-    stage.gates.shut(batch, Gate::Launches).expect("a gate");
     stage.gates.sweep(false);
-    assert_eq!(stage.told(), [], "now it is to stand there");
+    assert_eq!(stage.told(), [], "once more is enough");
 }
 
 #[test]
@@ -151,11 +158,23 @@ fn the_word_of_a_stop_that_comes_late_keeps_nobody_standing() {
 #[test]
 fn nobody_stands_long_for_what_others_have_in_flight_nor_at_all_for_what_the_dead_had() {
     let mut stage = Stage::new();
-    let (batch, server) = (stage.batch, stage.server);
+    let (batch, other) = (stage.batch, stage.server);
+    // Late, it yields, and keeps the bound.
+    stage.gates.set_roles([(other, (GPU, Role::Late))]);
     stage.is_bound();
     let until = stage.gates.next_ns().expect("it stands until then");
     assert!(until <= ns_now() + BOUND_MAX_NS && stage.is_stopped());
-    stage.gates.bury(server);
+    let goes_on_after = |stage: &mut Stage, pending: u64| {
+        stage.gates.enlist(other, GPU, true, None);
+        stage.gates.set_roles([(other, (GPU, Role::Late)), (batch, (GPU, Role::Yields))]);
+        stage.has_pending(other, pending);
+        let cleared = |stage: &Stage| stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").cleared;
+        let before = cleared(stage);
+        stage.gates.bury(other);
+        cleared(stage) != before
+    };
+    assert!(!goes_on_after(&mut stage, 0), "it had nothing in flight");
+    assert!(goes_on_after(&mut stage, 1));
     stage.gates.let_the_bounded_go(ns_now());
     assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
     assert!(!stage.is_stopped());
@@ -177,11 +196,11 @@ fn who_stands_for_what_is_in_flight_goes_on_as_soon_as_that_is_done_or_matters_n
     assert!(goes_on(&mut stage), "it was done earlier than forecast");
     let (server, batch) = (stage.server, stage.batch);
     stage.is_bound();
-    stage.gates.set_role(server, GPU, Role::Plain);
+    stage.gates.set_roles([(server, (GPU, Role::Plain))]);
     assert!(goes_on(&mut stage), "nobody is urgent");
-    stage.gates.set_role(server, GPU, Role::Urgent);
+    stage.gates.set_roles([(server, (GPU, Role::Urgent))]);
     stage.is_bound();
-    stage.gates.set_role(batch, GPU, Role::Plain);
+    stage.gates.set_roles([(batch, (GPU, Role::Plain))]);
     assert!(goes_on(&mut stage), "it is to yield no more");
 }
 
@@ -190,7 +209,7 @@ fn time_in_flight_stays_bounded_while_a_server_is_late() {
     let mut stage = Stage::new();
     let server = stage.server;
     let bound_as = |stage: &mut Stage, role| {
-        stage.gates.set_role(server, GPU, role);
+        stage.gates.set_roles([(server, (GPU, role))]);
         stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").bound
     };
     assert_eq!(bound_as(&mut stage, Role::Urgent), BOUND_NS);
