@@ -1,8 +1,15 @@
 //! Gates with the kernel's real tables. What the kernel's programs would write is written here by hand, at the moments that matter.
 
+use super::super::{Launches, Listener, Shared};
 use super::*;
+use crate::facts::Teller;
+use crate::facts::exits::Exits;
 use crate::facts::process::look;
+use rustix::event::{EventfdFlags, eventfd};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex};
 
 const GPU: GpuId = GpuId(0);
 const BOUND_NS: u64 = 1_000_000;
@@ -14,7 +21,7 @@ struct Stage {
     gates: Gates,
     server: Process,
     batch: Process,
-    children: [Child; 2],
+    _children: Children,
     _programs: super::super::kernel::Programs,
     _folder: tempfile::TempDir,
 }
@@ -31,7 +38,7 @@ impl Stage {
             gates.set_covered(process, true);
             gates.set_roles([(process, (GPU, role))]);
         }
-        Self { gates, server, batch, children, _programs: programs, _folder: folder }
+        Self { gates, server, batch, _children: Children(children), _programs: programs, _folder: folder }
     }
 
     /// The kernel stops the batch at a launch, and writes that down.
@@ -88,9 +95,12 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+/// The programs, which end with the story.
+struct Children([Child; 2]);
+
+impl Drop for Children {
     fn drop(&mut self) {
-        for child in &mut self.children {
+        for child in &mut self.0 {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -237,4 +247,32 @@ fn who_stands_and_is_in_no_list_is_let_go() {
     let event = Event { at: ns_now(), pid: batch.pid, kind: kind::STAND, value: 0 };
     assert_eq!(stage.gates.take(&event), None);
     eventually_stands(false);
+}
+
+/// The thread that hears from the kernel lives longer than its owner.
+#[test]
+fn an_owner_that_has_let_all_go_for_good_is_not_alive_again() {
+    let stage = Stage::new();
+    let batch = stage.batch.pid;
+    let shared = Arc::new(Shared {
+        gates: Mutex::new(stage.gates),
+        starts: Mutex::default(),
+        wake: eventfd(0, EventfdFlags::NONBLOCK).expect("a file"),
+        beat_ns: AtomicU64::new(ns_now()),
+        asked: AtomicBool::new(false),
+    });
+    let (sender, _news) = sync_channel(8);
+    let teller = Teller(sender);
+    let exits = Exits::start(teller.clone()).expect("a thread");
+    let listener = Listener { shared: Arc::clone(&shared), teller, exits };
+    let lease = || shared.gates().tables.control.get(&0, 0).expect("a lease").lease;
+    listener.tick(ns_now());
+    assert!(lease() > ns_now());
+    let mut standing = Standing::default();
+    (standing.since, standing.why) = (ns_now(), kind::STAND);
+    shared.gates().tables.standing.insert(batch, standing, 0).expect("room");
+    Launches { shared: Arc::clone(&shared), orders: channel().0 }.let_all_go();
+    assert!(shared.gates().tables.standing.get(&batch, 0).is_err());
+    listener.tick(ns_now());
+    assert!(lease() < ns_now(), "who lives on does not renew it");
 }
