@@ -39,6 +39,17 @@ fn urgent_with(scene: &Scene, name: &str, requests: &[&str]) -> Box {
     Box::start(scene, name, &["-dl", "1s", "--task", "burst"], &words)
 }
 
+/// One that is urgent, has served a request, and has nothing to do for the next ten seconds.
+fn idle(scene: &Scene, name: &str) -> Box {
+    let server = urgent_with(scene, name, &["100000", "--kernel-us", "1000", "--every", "10s"]);
+    has_a_request(scene, &server);
+    server
+}
+
+fn has_a_request(scene: &Scene, of: &Box) {
+    eventually("request", || (!scene.tasks(&of.name).is_empty()).then_some(()));
+}
+
 /// How many launches of the one in the background stood while the other's kernel ran, after a moment. That none got through is asserted, beside what
 /// the agent told then.
 fn gated_since(since: f64, background: &[Value], urgent: &[Value], events: &[Value]) -> usize {
@@ -134,15 +145,12 @@ fn who_stands_for_what_is_in_flight_is_let_go_when_the_agent_hangs() {
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
     let busy = urgent_with(&scene, "killed", &["100000", "--kernel-us", "200000", "--every", "200ms"]);
-    let has_a_request =
-        |of: &Box| eventually("request", || (!scene.tasks(&of.name).is_empty()).then_some(()));
-    has_a_request(&busy);
+    has_a_request(&scene, &busy);
     remove(&scene, &[&busy]);
     let batch = ["leeway", "work", "batch", "--kernel-us", "5000", "--depth", "64", "--for", "10m"];
     let background = Box::start(&scene, "bounded", &["--task", "process"], &batch);
-    let server = urgent_with(&scene, "idle", &["100000", "--kernel-us", "1000", "--every", "10s"]);
     // Until its first launch its gate is shut, for memory.
-    has_a_request(&server);
+    let server = idle(&scene, "idle");
     stands_again_and_again(&background);
     agent.signal(Signal::STOP);
     eventually("process that runs and runs", || looks(&background).all(|stands| !stands).then_some(()));
@@ -161,20 +169,8 @@ fn who_prepares_its_next_input_before_it_waits_keeps_its_pace_beside_somebody_ur
     let _turn = alone();
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    let words = [
-        "leeway",
-        "work",
-        "batch",
-        "--kernel-us",
-        "200",
-        "--depth",
-        "20",
-        "--prepare",
-        "10ms",
-        "--for",
-        "3s",
-        "--json",
-    ];
+    let words = "leeway work batch --kernel-us 200 --depth 20 --prepare 10ms --for 3s --json";
+    let words: Vec<&str> = words.split(' ').collect();
     let kernels = |name: &str| {
         let batch = Box::start(&scene, name, &["--task", "process"], &words);
         let (printed, _) = scene.outcome(&batch.name);
@@ -183,12 +179,7 @@ fn who_prepares_its_next_input_before_it_waits_keeps_its_pace_beside_somebody_ur
     };
     let mut paces = (1..=TRIES).map(|attempt| {
         let undisturbed = kernels(&format!("prepares-alone-{attempt}"));
-        let server = urgent_with(
-            &scene,
-            &format!("idle-{attempt}"),
-            &["100000", "--kernel-us", "1000", "--every", "10s"],
-        );
-        eventually("request", || (!scene.tasks(&server.name).is_empty()).then_some(()));
+        let server = idle(&scene, &format!("idle-{attempt}"));
         let beside = kernels(&format!("prepares-beside-{attempt}"));
         remove(&scene, &[&server]);
         eprintln!("{beside} kernels beside an urgent server, {undisturbed} alone");
@@ -204,8 +195,7 @@ fn nobody_stands_for_what_the_dead_had_in_flight() {
     let _turn = alone();
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
-    let server = urgent_with(&scene, "idle", &["100000", "--kernel-us", "1000", "--every", "10s"]);
-    eventually("request", || (!scene.tasks(&server.name).is_empty()).then_some(()));
+    let server = idle(&scene, "idle");
     let long = ["leeway", "work", "batch", "--kernel-us", "10000000", "--for", "10m"];
     let dies = Box::start(&scene, "dies-in-flight", &["--task", "process"], &long);
     // What its kernels take is learnt when the first of them is done, alone: nothing of that is seen from outside.
