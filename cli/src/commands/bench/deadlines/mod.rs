@@ -7,6 +7,7 @@
 mod shown;
 mod worlds;
 
+use super::figures::Spread;
 use super::report::Output;
 use super::troupe::{Ground, Part, Times, Troupe, empty, set_policy};
 use super::{Interruption, Progress};
@@ -26,8 +27,11 @@ const WORK: Span = Span::from_secs(1);
 const KERNEL: Span = Span::from_millis(10);
 /// From one staggered deadline to the next, in hundredths of that work: what is left over is for the scheduler to be less than clairvoyant.
 const APART_PERCENT: i64 = 115;
-/// What the first staggered deadline has on top.
-const ROOM: Span = Span::from_millis(300);
+/// How often the time that a program takes to its first launch, alone, fits before the first staggered deadline's work. Of programs that
+/// start together each waits for the driver, which begins with all of them at once: on an H200 the first launches after twice that time.
+const STARTS: i64 = 3;
+/// How often a program is run alone, to learn what it takes.
+const ALONE: usize = 3;
 /// Between two runs that no agent watches.
 const GAP: Duration = Duration::from_millis(200);
 
@@ -68,11 +72,22 @@ pub(super) struct Deadlines {
     output: Output,
 }
 
-/// What a program does besides its kernels, alone on the GPU.
+/// What a program with one task's work takes alone on the GPU.
 #[derive(Clone, Copy)]
-struct Host {
+struct Alone {
+    /// To its first launch.
     before: Span,
+    /// What was asked for as `WORK`. Kernels are asked for in cycles of the GPU's highest clock, which it need not keep up.
+    work: Span,
+    /// From its last kernel to its end.
     after: Span,
+}
+
+impl Alone {
+    /// The length to ask for of a kernel that shall take so long.
+    fn asked(&self, kernel: Span) -> Span {
+        kernel.scaled(WORK.as_micros(), self.work.as_micros().max(1))
+    }
 }
 
 impl Deadlines {
@@ -98,8 +113,8 @@ impl Deadlines {
         let mut troupe = Troupe::new(self.ground, &interruption)?;
         let mut found = Vec::new();
         stage.leave_agent();
-        let host = host(&mut stage, &mut troupe)?;
-        let plan = self.plan(host);
+        let alone = alone(&mut stage, &mut troupe)?;
+        let plan = self.plan(alone);
         let about = |workload: &Workload| sim::bound::bound(workload).makespan.as_micros() as f64 / 1e6 + 1.0;
         let once: f64 = plan.iter().map(|(_, workload)| about(workload)).sum();
         let worlds_s = worlds::about_s(self.loads.len(), self.worlds);
@@ -108,7 +123,7 @@ impl Deadlines {
             let best = sim::bound::bound(workload).hit_rate;
             for policy in &self.policies {
                 progress.now(&format!("{case}, {policy}"));
-                let met = one(&mut stage, &mut troupe, workload, policy)?;
+                let met = one(&mut stage, &mut troupe, (workload, alone), policy)?;
                 found.push(Found { case: *case, policy: policy.clone(), met, best });
                 progress.done(about(workload));
             }
@@ -121,35 +136,54 @@ impl Deadlines {
     }
 
     /// The workloads, with what each is a case of.
-    fn plan(&self, host: Host) -> Vec<(shown::Case, Workload)> {
+    fn plan(&self, alone: Alone) -> Vec<(shown::Case, Workload)> {
         let mut plan = Vec::new();
         for round in 0..self.rounds {
             if self.staggered > 0 {
                 let count = self.staggered as usize;
-                plan.push((shown::Case::Staggered(count), staggered(count, host)));
+                plan.push((shown::Case::Staggered(count), staggered(count, alone)));
             }
             for load in self.loads.iter().filter(|_| self.tasks > 0) {
                 let generator =
                     Generator { seed: self.seed + round, tasks: self.tasks as usize, load: *load };
-                plan.push((shown::Case::Random(*load), with_host(generator.workload(), host)));
+                plan.push((shown::Case::Random(*load), with_host(generator.workload(), alone)));
             }
         }
         plan
     }
 }
 
-/// What a program with a single short kernel takes before and after it.
-fn host(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Host> {
-    let words = ["batch", "--kernel-us", "1000", "--count", "1"].map(str::to_owned).to_vec();
-    let part = Part { name: "alone".to_owned(), labels: Vec::new(), words, after: Duration::ZERO };
-    let times = troupe.play(stage, &[part], false)?;
-    let Times { init, input, kernel, end, .. } = times.first().copied().unwrap_or_default();
-    let span = |from: f64, to: f64| Span::from_micros(((to - from) * 1e6) as i64);
-    Ok(Host { before: span(init, input), after: span(kernel, end) })
+/// Medians of a few runs: the first one after a while may wait for the driver to wake the GPU.
+fn alone(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Alone> {
+    let task = Phases::kernels_of(WORK, KERNEL);
+    let mut runs = Vec::new();
+    for _ in 0..ALONE {
+        let part = Part {
+            name: "alone".to_owned(),
+            labels: Vec::new(),
+            words: words(&task, KERNEL),
+            after: Duration::ZERO,
+        };
+        runs.extend(troupe.play(stage, &[part], false)?);
+    }
+    let median = |from: fn(&Times) -> f64, to: fn(&Times) -> f64| {
+        let seconds = Spread::of(runs.iter().map(|times| to(times) - from(times))).median;
+        Span::from_micros((seconds * 1e6) as i64)
+    };
+    Ok(Alone {
+        before: median(|times| times.init, |times| times.input),
+        work: median(|times| times.input, |times| times.kernel),
+        after: median(|times| times.kernel, |times| times.end),
+    })
 }
 
 /// One run, by the programs' own clocks; nothing where no task has a deadline, as can happen to few random ones.
-fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: &str) -> Result<Option<Met>> {
+fn one(
+    stage: &mut Stage,
+    troupe: &mut Troupe<'_>,
+    (workload, alone): (&Workload, Alone),
+    policy: &str,
+) -> Result<Option<Met>> {
     let watched = policy != "none";
     if !watched {
         stage.leave_agent();
@@ -159,7 +193,7 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: 
     if watched {
         set_policy(stage, policy)?;
     }
-    let parts: Vec<Part> = workload.tasks.iter().map(part).collect();
+    let parts: Vec<Part> = workload.tasks.iter().map(|task| part(task, alone)).collect();
     let times = troupe.play(stage, &parts, false)?;
     if watched {
         empty(stage)?;
@@ -176,37 +210,43 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, workload: &Workload, policy: 
 fn met(late: &[f64]) -> Option<Met> {
     let latest = late.iter().copied().reduce(f64::max)?;
     let met = late.iter().filter(|late| **late <= 0.0).count();
-    Some(Met { hit_rate: met as f64 / late.len() as f64, latest })
+    Some(Met { hit_rate: met as f64 / late.len() as f64, latest, late: late.to_vec() })
 }
 
-/// A task as a program with labels.
-fn part(task: &TaskSpec) -> Part {
+/// A task as a program with labels, whose kernels take what the task says.
+fn part(task: &TaskSpec, alone: Alone) -> Part {
     let millis = |span: Span| format!("{}ms", (span.as_micros() / 1_000).max(1));
     let mut labels = vec![("leeway.manage", "true".to_owned())];
     labels.extend(task.deadline.map(|deadline| ("leeway.deadline", millis(deadline))));
     labels.extend(task.expect.map(|expect| ("leeway.expect", millis(expect))));
-    let (kernel, kernels) = (task.phases.kernel.as_micros().to_string(), task.phases.kernels.to_string());
-    let depth = task.phases.depth.to_string();
-    let words = ["batch", "--kernel-us", &kernel, "--count", &kernels, "--depth", &depth];
     Part {
         name: task.name.clone(),
         labels,
-        words: words.map(str::to_owned).to_vec(),
+        words: words(&task.phases, alone.asked(task.phases.kernel)),
         after: Duration::from_micros(task.arrives.as_micros().unsigned_abs()),
     }
 }
 
+/// A program with those kernels, of that length.
+fn words(phases: &Phases, kernel: Span) -> Vec<String> {
+    let [kernel, kernels, depth] =
+        [kernel.as_micros().max(1) as u64, u64::from(phases.kernels), u64::from(phases.depth)]
+            .map(|figure| figure.to_string());
+    ["batch", "--kernel-us", &kernel, "--count", &kernels, "--depth", &depth].map(str::to_owned).to_vec()
+}
+
 /// Tasks that start together, of which each deadline leaves room for one more than the one before.
-fn staggered(count: usize, host: Host) -> Workload {
+fn staggered(count: usize, alone: Alone) -> Workload {
     let task = |place: usize| {
         let in_turn = WORK.scaled(APART_PERCENT * (place as i64 + 1), 100);
-        let phases = Phases { context: host.before, output: host.after, ..Phases::kernels_of(WORK, KERNEL) };
+        let phases =
+            Phases { context: alone.before, output: alone.after, ..Phases::kernels_of(WORK, KERNEL) };
         TaskSpec {
             name: format!("task-{place}"),
             container: format!("task-{place}"),
             gpu: 0,
             arrives: Span::ZERO,
-            deadline: Some(host.before + in_turn + host.after + ROOM),
+            deadline: Some(alone.before.scaled(STARTS, 1) + in_turn + alone.after),
             expect: Some(phases.solo()),
             mode: sched::Mode::Process,
             managed: true,
@@ -220,10 +260,10 @@ fn staggered(count: usize, host: Host) -> Workload {
 }
 
 /// The generator knows of work on the GPU only: a real program also starts and ends, and its deadline is a multiple of all of it.
-fn with_host(mut workload: Workload, host: Host) -> Workload {
+fn with_host(mut workload: Workload, alone: Alone) -> Workload {
     for task in &mut workload.tasks {
         let before = task.phases.solo().as_micros().max(1);
-        (task.phases.context, task.phases.output) = (host.before, host.after);
+        (task.phases.context, task.phases.output) = (alone.before, alone.after);
         let after = task.phases.solo().as_micros();
         task.deadline = task.deadline.map(|deadline| deadline.scaled(after, before));
         task.expect = task.expect.map(|expect| expect.scaled(after, before));
@@ -240,11 +280,12 @@ fn load(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    const HOST: Host = Host { before: Span::from_millis(230), after: Span::from_millis(5) };
+    const ALONE: Alone =
+        Alone { before: Span::from_millis(230), work: Span::from_millis(1_070), after: Span::from_millis(5) };
 
     #[test]
     fn staggered_deadlines_can_all_be_met_by_an_order_and_not_by_sharing() {
-        let workload = staggered(10, HOST);
+        let workload = staggered(10, ALONE);
         assert_eq!(sim::bound::bound(&workload).hit_rate, Some(1.0));
         let rate = |policy| {
             let setup = sim::world::Setup::plain(policy, sim::world::Costs::H200);
@@ -252,6 +293,15 @@ mod tests {
         };
         assert!(rate("least-slack") > 0.99, "{}", rate("least-slack"));
         assert!(rate("none") <= 0.2, "{}", rate("none"));
+    }
+
+    #[test]
+    fn kernels_are_asked_for_so_that_they_take_what_they_should() {
+        assert_eq!(ALONE.asked(KERNEL), Span::from_micros(9_345));
+        assert_eq!(
+            words(&Phases::kernels_of(WORK, KERNEL), ALONE.asked(KERNEL))[2..5],
+            ["9345", "--count", "100"]
+        );
     }
 
     #[test]
@@ -264,7 +314,7 @@ mod tests {
     #[test]
     fn a_deadline_stays_the_same_multiple_of_what_the_task_takes() {
         let plain = Generator { seed: 1, tasks: 50, load: 0.9 }.workload();
-        let hosted = with_host(plain.clone(), HOST);
+        let hosted = with_host(plain.clone(), ALONE);
         for (plain, hosted) in plain.tasks.iter().zip(&hosted.tasks) {
             let alpha = |task: &TaskSpec| {
                 Some(task.deadline?.as_micros() as f64 / task.phases.solo().as_micros() as f64)

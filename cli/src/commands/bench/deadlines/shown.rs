@@ -41,6 +41,8 @@ pub(super) struct Met {
     pub(super) hit_rate: f64,
     /// How many seconds after its deadline the latest was done; negative if all were met.
     pub(super) latest: f64,
+    /// The same of each, in the order of the tasks.
+    pub(super) late: Vec<f64>,
 }
 
 const HEADING: [&str; 5] = ["DEADLINES", "POLICY", "MET", "COULD BE MET", "OF THE BOUND"];
@@ -67,7 +69,9 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
         let of_best = Spread::of(dated().map(|(met, best)| met.hit_rate / best));
         let latest = Spread::of(dated().map(|(met, _)| met.latest));
         let spreads = [hit_rate, best, of_best];
-        row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some(latest));
+        let rounded = |late: &Vec<f64>| late.iter().map(|late| (late * 1e4).round() / 1e4).collect();
+        let late = dated().map(|(met, _)| rounded(&met.late)).collect();
+        row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some((latest, late)));
         if let Case::Random(load) = case {
             points.push((policy.to_owned(), load, hit_rate, best));
         }
@@ -93,7 +97,7 @@ fn row(
     policy: &str,
     runs: u64,
     [hit_rate, best, of_best]: [Spread; 3],
-    latest: Option<Spread>,
+    late: Option<(Spread, Vec<Vec<f64>>)>,
 ) {
     let mut figures = json!({
         "case": format!("{case}, {policy}"),
@@ -105,9 +109,11 @@ fn row(
     add(&mut figures, "bound_hit_rate", best);
     add(&mut figures, "hit_rate_to_bound", of_best);
     let mut cells = vec![case.to_owned(), policy.to_owned()];
-    cells.extend([hit_rate, best, of_best].iter().chain(&latest).map(Spread::to_string));
-    if let Some(latest) = latest {
+    cells.extend([hit_rate, best, of_best].iter().map(Spread::to_string));
+    if let Some((latest, each)) = late {
+        cells.push(latest.to_string());
         add(&mut figures, "latest_s", latest);
+        figures["late_s"] = json!(each);
     }
     table.row(figures, cells);
 }
