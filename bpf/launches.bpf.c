@@ -174,7 +174,9 @@ static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 
 		return;
 	if (kind == SAW_STAND || kind == SAW_STAND_BOUND)
 		span->stands = now;
-	if (bpf_send_signal(SIGSTOP)) {
+	/* To this thread. One to the process is swallowed while another thread's is on its way, and the second launch would go through; either stops
+	 * all threads. */
+	if (bpf_send_signal_thread(SIGSTOP)) {
 		bpf_map_delete_elem(&STANDING, &pid);
 		span->stands = 0;
 		return;
@@ -262,6 +264,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 
 static __always_inline void on_copy(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
 {
+	int only_copies = has_only_copies(span, bit);
 	if (span->capturing & bit)
 		return;
 	if (!span->pending) {
@@ -273,6 +276,8 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 		}
 	}
 	submit(span, bit);
+	if (only_copies)
+		all_wait_for(span, bit);
 }
 
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)

@@ -95,6 +95,21 @@ static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 seq
 	return done;
 }
 
+/* Whether the legacy default stream has nothing but copies and fills, now that it is given one more. */
+static __always_inline int has_only_copies(struct span *span, __u64 bit)
+{
+	return bit == 1 && (!(span->pending & 1) || joins_of(span, 0));
+}
+
+/* Every stream waits for all of this one, until it is given more. That is so of the legacy default stream and those that were made to block, and
+ * programs that fill memory there often wait for their own streams only. Of its kernels it would be bold to say: some wait nowhere else. */
+static __always_inline void all_wait_for(struct span *span, __u64 bit)
+{
+	__u32 number = number_of(bit);
+	span->joined[number] = ++span->sequence;
+	span->joins[number] = ~bit;
+}
+
 /* The point in a stream that an event stands for. */
 static __always_inline struct mark *mark_of(struct span *span, __u64 value, __u32 pid)
 {

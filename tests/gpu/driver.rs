@@ -12,6 +12,9 @@ pub(crate) const NOT_READY: u32 = 600;
 pub(crate) const NON_BLOCKING: u32 = 1;
 /// About 10 ms of `spin`, at 256 cycles of 1.98 GHz per loop.
 const LOOPS: u64 = 77_344;
+/// How much of that is a short kernel.
+const SHORT_PART: u64 = 100;
+const BLOCK_BYTES: usize = 1 << 20;
 const SPIN: &CStr =
     c".version 7.0\n.target sm_70\n.entry spin(.param .u64 loops, .param .u64 out)\n{ ret; }\n";
 
@@ -66,6 +69,18 @@ impl Driver {
         stream
     }
 
+    /// A block of memory.
+    pub(crate) fn block(&self) -> u64 {
+        let mut block = 0;
+        assert_eq!(call!(self, "cuMemAlloc_v2"(&raw mut block => *mut u64, BLOCK_BYTES => usize)), 0);
+        block
+    }
+
+    /// Fills one in the default stream; the program does not wait for that.
+    pub(crate) fn fill(&self, block: u64) {
+        assert_eq!(call!(self, "cuMemsetD8_v2"(block => u64, 0 => u8, BLOCK_BYTES => usize)), 0);
+    }
+
     pub(crate) fn event(&self, stream: u64) -> u64 {
         let mut event = 0;
         assert_eq!(call!(self, "cuEventCreate"(&raw mut event => *mut u64, 0 => u32)), 0);
@@ -93,9 +108,18 @@ impl Driver {
         self.launch_by("cuLaunchKernel", stream);
     }
 
-    /// The same, by a variant of the call.
+    /// Launches about 0.1 ms of work.
+    pub(crate) fn launch_short(&self, stream: u64) {
+        self.launch_loops("cuLaunchKernel", stream, LOOPS / SHORT_PART);
+    }
+
+    /// About 10 ms, by a variant of the call.
     pub(crate) fn launch_by(&self, name: &str, stream: u64) {
-        let (loops, out) = (LOOPS, 0_u64);
+        self.launch_loops(name, stream, LOOPS);
+    }
+
+    fn launch_loops(&self, name: &str, stream: u64, loops: u64) {
+        let out = 0_u64;
         let parameters = [(&raw const loops).cast::<c_void>(), (&raw const out).cast()];
         let status = call!(self, name(
             self.function => u64, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32,

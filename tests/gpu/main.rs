@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "shared with tests/docker, which uses all of it")]
 #[path = "../docker/daemon.rs"]
 mod daemon;
+#[expect(dead_code, reason = "the probes' tests use more of it")]
 mod driver;
 mod machine;
 

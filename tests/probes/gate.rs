@@ -2,6 +2,7 @@
 
 use crate::daemon::shared;
 use crate::errors::alone;
+use crate::program::{in_a_container, told};
 use crate::scene::{Scene, eventually, seconds};
 use crate::stand::{Box, events, looks, now, one_runs_and_one_stands, remove, stands_again_and_again};
 use rustix::process::Signal;
@@ -109,6 +110,24 @@ fn of_a_thousand_launches_that_are_gated_none_reaches_the_gpu() {
         }
     }
     panic!("only {gated} launches were gated");
+}
+
+/// One thread's stop is on its way while another launches: that one must stop, too.
+#[test]
+fn of_several_threads_that_launch_none_gets_through() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let _agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let since = now();
+    let threads = in_a_container(&scene, "threads", &["--task", "process"], "launches_from_several_threads");
+    let server = urgent(&scene, "urgent-threads", "800");
+    let (urgent, _) = scene.outcome(&server.name);
+    let all = events(&scene);
+    let launches = told(&scene, &threads);
+    let first = first_hold(&all, &threads, since).expect("a hold");
+    let gated = gated_since(first + 0.1, &launches, &urgent, &all);
+    assert!(gated >= GATED_AGAIN_MIN, "only {gated} launches were gated");
+    remove(&scene, &[&threads, &server]);
 }
 
 /// Alone it has no probes, and with the next ones it has another place in the kernel's tables.

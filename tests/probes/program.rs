@@ -1,22 +1,48 @@
-//! The program that `streams` runs in a container: this test program itself, once more.
+//! The programs that `streams` and `gate` run in containers: this test program itself, once more.
 //!
-//! Its requests use the driver in the ways that our own programs do not. Before each it does nothing for a while, so that each is a
+//! The requests of the one use the driver in the ways that our own programs do not. Before each it does nothing for a while, so that each is a
 //! task of its own, and of each it prints what it was and when it began and ended.
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
+use crate::daemon::{leeway_program, output, stdout};
 use crate::driver::{Driver, NON_BLOCKING, NOT_READY, call};
+use crate::scene::Scene;
+use crate::stand::Box;
 use gpu::FOLDER_IN_CONTAINER;
 use serde_json::json;
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 /// Set in the container.
-pub(crate) const IN_CONTAINER: &str = "LEEWAY_TEST_PROGRAM";
+const IN_CONTAINER: &str = "LEEWAY_TEST_PROGRAM";
 /// The first request comes when the probes are long there.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 /// Much longer than what makes two requests one.
 const APART: Duration = Duration::from_millis(100);
+
+/// Starts one of the programs below in a container.
+pub(crate) fn in_a_container(scene: &Scene, name: &str, options: &[&str], program: &str) -> Box {
+    let ours = std::env::current_exe().expect("this program");
+    assert_ne!(ours, Path::new(leeway_program()));
+    let mount = format!("type=bind,source={},target=/program,readonly", ours.display());
+    let set = format!("{IN_CONTAINER}=1");
+    let loader = format!("{FOLDER_IN_CONTAINER}/lib/ld.so");
+    let libraries = format!("{FOLDER_IN_CONTAINER}/lib");
+    let program = format!("program::{program}");
+    let words = [&loader, "--library-path", &libraries, "/program", "--nocapture", "--exact", &program];
+    let options = [options, &["--mount", &mount, "--env", &set]].concat();
+    Box::start(scene, name, &options, &words)
+}
+
+/// What one of them told, once it has ended; the test harness says something, too.
+pub(crate) fn told(scene: &Scene, of: &Box) -> Vec<serde_json::Value> {
+    output(&mut scene.daemon.docker(["wait", &of.name]));
+    let printed = stdout(&output(&mut scene.daemon.docker(["logs", &of.name])));
+    let told: Vec<_> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(!told.is_empty(), "{printed}");
+    told
+}
 
 fn now() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1e6
@@ -69,6 +95,18 @@ fn uses_streams_events_graphs_and_threads() {
         driver.launch(0);
         driver.launch(one);
         assert_eq!(call!(driver, "cuCtxSynchronize"()), 0);
+    });
+    // Beside a stream that minds the default stream it is done before what comes after it.
+    let (block, minds) = (driver.block(), driver.stream(0));
+    request("a fill of the default stream, and a wait for another", || {
+        driver.fill(block);
+        driver.launch(minds);
+        wait(minds);
+    });
+    request("the same once more", || {
+        driver.fill(block);
+        driver.launch(minds);
+        wait(minds);
     });
     request("two threads with their own default streams", || {
         let both = Barrier::new(2);
@@ -125,4 +163,40 @@ fn streams_that_wait_for_each_other(driver: &Driver, [one, two, three]: [u64; 3]
         wait(two);
         wait(one);
     });
+}
+
+/// How many threads launch, how often each, and how long each pauses in between.
+const THREADS: usize = 4;
+const LAUNCHES: usize = 4000;
+const PAUSE: Duration = Duration::from_micros(700);
+
+/// Elsewhere than in a container it does nothing. There it prints when each launch of each thread was called and when it returned.
+#[test]
+fn launches_from_several_threads() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    std::thread::sleep(FIRST_AFTER);
+    let launches: Mutex<Vec<serde_json::Value>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                driver.use_in_this_thread();
+                let stream = driver.stream(NON_BLOCKING);
+                for _ in 0..LAUNCHES {
+                    std::thread::sleep(PAUSE);
+                    let launch = now();
+                    driver.launch_short(stream);
+                    let launched = now();
+                    assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
+                    launches
+                        .lock()
+                        .expect("the list")
+                        .push(json!({ "launch": launch, "launched": launched }));
+                }
+            });
+        }
+    });
+    println!("\n{}", json!({ "requests": launches.into_inner().expect("the list") }));
 }

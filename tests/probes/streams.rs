@@ -1,12 +1,10 @@
 //! Graphs, captures, events, several streams and several threads: a request is one task, whatever it is made of.
 
-use crate::daemon::{leeway_program, output, shared, stdout};
+use crate::daemon::shared;
 use crate::errors::alone;
-use crate::program::IN_CONTAINER;
+use crate::program::{in_a_container, told};
 use crate::scene::{Scene, eventually, seconds};
-use gpu::FOLDER_IN_CONTAINER;
 use serde_json::Value;
-use std::path::Path;
 
 /// How often the program may lose its processor in the middle of a request, which is then two, or between a call and the moment it writes down.
 const TRIES: usize = 3;
@@ -15,28 +13,11 @@ const ERROR_S_MAX: f64 = 0.004;
 
 /// The program's requests, and the tasks that were seen, in the order they began.
 fn requests_and_tasks(scene: &Scene, attempt: usize) -> (Vec<Value>, Vec<Value>) {
-    let name = format!("streams-{attempt}-{}", std::process::id());
-    let program = std::env::current_exe().expect("this program");
-    assert_ne!(program, Path::new(leeway_program()));
-    let mount = format!("type=bind,source={},target=/program,readonly", program.display());
-    let set = format!("{IN_CONTAINER}=1");
-    let loader = format!("{FOLDER_IN_CONTAINER}/lib/ld.so");
-    let libraries = format!("{FOLDER_IN_CONTAINER}/lib");
-    let words = [
-        loader.as_str(),
-        "--library-path",
-        &libraries,
-        "/program",
-        "--nocapture",
-        "--exact",
-        "program::uses_streams_events_graphs_and_threads",
-    ];
-    let options = ["--name", &name, "-dl", "60s", "--task", "burst", "--mount", &mount, "--env", &set];
-    scene.start(0, &options, &words);
-    output(&mut scene.daemon.docker(["wait", &name]));
-    let printed = stdout(&output(&mut scene.daemon.docker(["logs", &name])));
-    let requests: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    assert_eq!(requests.len(), 11, "{printed}");
+    let name = format!("streams-{attempt}");
+    let options = ["-dl", "60s", "--task", "burst"];
+    let program = in_a_container(scene, &name, &options, "uses_streams_events_graphs_and_threads");
+    let (requests, name) = (told(scene, &program), program.name);
+    assert_eq!(requests.len(), 13, "{requests:?}");
     let mut tasks = eventually("a task for each request", || {
         let tasks = scene.tasks(&name);
         (tasks.len() >= requests.len() && tasks.iter().all(|task| !task["end"].is_null())).then_some(tasks)
