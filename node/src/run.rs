@@ -108,15 +108,12 @@ async fn serve(
     let guard = if cannot_hold.is_none() { Some(Guard::start(guard, teller.clone(), tables)?) } else { None };
     let (outlook, notes) = (link::begin(config, &teller), Notes::new(Arc::clone(&metrics)));
     let owner = move || {
-        // Should the owner fail beyond what it catches, the agent must die, so that its guard lets go.
-        let abort = AbortOnUnwind;
         let mut owner = new_owner(&owned, told, kept, notes, asks, launches, actuator);
         (owner.guard, owner.cannot_hold, owner.poll, owner.outlook) = (guard, cannot_hold, paced, outlook);
         owner.set_policy(&owned.policy);
         owner.run(news);
-        std::mem::forget(abort);
     };
-    let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(owner)?;
+    let owner = std::thread::Builder::new().name("owner".to_owned()).spawn(|| or_abort(owner))?;
     poll.period_us.store(config.poll.as_micros() as u64, Ordering::Relaxed);
     let looking = gpu::start(config.driver.clone(), teller.clone(), exits, Arc::clone(&poll))?;
     tokio::spawn(containers::watch(connect, teller.clone(), asked));
@@ -279,6 +276,14 @@ fn let_go_what_was_left(run_dir: &Path, connect: &Connect) {
     if left.failed.is_empty() {
         let _ = guard::release::forget(run_dir);
     }
+}
+
+/// Does what the agent cannot be without. Should that fail beyond what it catches, the agent must die, so that its guard lets go.
+pub(crate) fn or_abort<T>(deed: impl FnOnce() -> T) -> T {
+    let abort = AbortOnUnwind;
+    let done = deed();
+    std::mem::forget(abort);
+    done
 }
 
 /// Ends the process when it is dropped, which happens when a panic passes by.

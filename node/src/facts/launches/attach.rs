@@ -4,13 +4,13 @@
 //! all the time, the next one must not wait for the last one's.
 
 use super::kernel::{Link, Programs};
-use super::library::{self, Identity};
+use super::library::{self, Identity, Library};
 use super::symbols::{Set, Symbols};
 use super::{Seen, Shared};
 use crate::facts::{Teller, Told};
 use sched::Process;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -91,7 +91,9 @@ impl Attacher {
         let Some(path) = library::of_the_host(self.driver.as_deref()) else {
             return Err("the driver's libcuda.so.1 was not found".to_owned());
         };
-        self.probe_starts(&path).map_err(|why| format!("{} cannot be probed: {why}", path.display()))
+        let library = Library::at(&path).map_err(|error| error.to_string());
+        let probed = library.and_then(|library| self.probe_starts(&library));
+        probed.map_err(|why| format!("{} cannot be probed: {why}", path.display()))
     }
 
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
@@ -129,8 +131,8 @@ impl Attacher {
                 }
             }
             Order::Met(process) => {
-                if let Some(path) = library::of(process.pid) {
-                    let _ = self.probe_starts(&path);
+                if let Ok(library) = Library::of(process.pid) {
+                    let _ = self.probe_starts(&library);
                 }
             }
             Order::Gone(process) => {
@@ -162,10 +164,11 @@ impl Attacher {
     }
 
     fn attach(&mut self, process: Process, slot: u32, set: Set) -> Result<Link, String> {
-        let path = library::of(process.pid).ok_or("it has no libcuda")?;
-        let symbols = self.symbols(&path)?;
+        let library = Library::of(process.pid).map_err(|error| error.to_string())?;
+        let symbols = self.symbols(&library)?;
         let (entries, returns) = (symbols.entries(set).with_slot(slot), symbols.returns(set).with_slot(slot));
-        self.programs.attach(&path, Some(process.pid), &entries, &returns).map_err(|error| error.to_string())
+        let link = self.programs.attach(&library.path(), Some(process.pid), &entries, &returns);
+        link.map_err(|error| error.to_string())
     }
 
     /// Takes out the probes of a process that lives, unless somebody needs them again: then word of that is on its way.
@@ -185,23 +188,22 @@ impl Attacher {
         }
     }
 
-    fn probe_starts(&mut self, path: &Path) -> Result<(), String> {
-        let identity = library::identity(path).ok_or("it is gone")?;
+    fn probe_starts(&mut self, library: &Library) -> Result<(), String> {
+        let identity = library.identity().map_err(|error| error.to_string())?;
         if self.starts.contains_key(&identity) {
             return Ok(());
         }
-        let symbols = self.symbols(path)?;
+        let symbols = self.symbols(library)?;
         let (entries, returns) = (symbols.entries(Set::Starts), symbols.returns(Set::Starts));
-        let link = self.programs.attach(path, None, &entries, &returns).map_err(|error| error.to_string())?;
-        self.starts.insert(identity, link);
+        let link = self.programs.attach(&library.path(), None, &entries, &returns);
+        self.starts.insert(identity, link.map_err(|error| error.to_string())?);
         Ok(())
     }
 
-    fn symbols(&mut self, path: &Path) -> Result<&Symbols, String> {
-        let identity = library::identity(path).ok_or("its libcuda is gone")?;
-        match self.symbols.entry(identity) {
+    fn symbols(&mut self, library: &Library) -> Result<&Symbols, String> {
+        match self.symbols.entry(library.identity().map_err(|error| error.to_string())?) {
             std::collections::hash_map::Entry::Occupied(known) => Ok(known.into_mut()),
-            std::collections::hash_map::Entry::Vacant(new) => Ok(new.insert(Symbols::read(path)?)),
+            std::collections::hash_map::Entry::Vacant(new) => Ok(new.insert(library.symbols()?)),
         }
     }
 }

@@ -3,8 +3,16 @@
 //! The NVIDIA toolkit mounts the host's file into containers, so most processes share one; an image that carries its own (CUDA's forward
 //! compatibility) has another. An overlay shows one file under several device numbers, so a file is known by what else it has.
 
+use super::symbols::Symbols;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// More than any driver's library has. A tenant's own may be as large as it likes, and is not read.
+const BYTES_MAX: u64 = 512 << 20;
 
 /// A file, however it is reached: its number, size and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,25 +23,64 @@ pub(super) struct Identity {
     changed: (i64, i64),
 }
 
-/// What a file is known by.
-pub(super) fn identity(path: &Path) -> Option<Identity> {
-    let about = std::fs::metadata(path).ok()?;
-    Some(Identity {
-        inode: about.ino(),
-        size: about.size(),
-        written: (about.mtime(), about.mtime_nsec()),
-        changed: (about.ctime(), about.ctime_nsec()),
-    })
+/// A library that is open. A tenant may put something else in its path at any moment, a link to a file of the host's for instance: what it is known
+/// by, its functions and its probes are all of this one file.
+pub(super) struct Library(File);
+
+impl Library {
+    /// One whose path is the machine's own.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        Self::checked(File::open(path)?)
+    }
+
+    /// The libcuda that a process has loaded, reached through its own root, and through no link: what is mapped is known by its real name.
+    pub(super) fn of(pid: u32) -> io::Result<Self> {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let path = maps.lines().filter_map(mapped_file).find(|path| is_cuda(path));
+        let path = path.ok_or_else(|| io::Error::other("it has no libcuda"))?;
+        let root = rustix::fs::openat(
+            CWD,
+            format!("/proc/{pid}/root"),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        // A pipe that nobody writes to must not keep us waiting.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+        let opened = rustix::fs::openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), resolve)?;
+        Self::checked(opened.into())
+    }
+
+    fn checked(file: File) -> io::Result<Self> {
+        let about = file.metadata()?;
+        if !about.is_file() || about.size() > BYTES_MAX {
+            return Err(io::Error::other("its libcuda is no library"));
+        }
+        Ok(Self(file))
+    }
+
+    /// What it is known by.
+    pub(super) fn identity(&self) -> io::Result<Identity> {
+        let about = self.0.metadata()?;
+        Ok(Identity {
+            inode: about.ino(),
+            size: about.size(),
+            written: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        })
+    }
+
+    pub(super) fn symbols(&self) -> Result<Symbols, String> {
+        Symbols::read(&self.0)
+    }
+
+    /// A path that leads to this very file while it is open.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
 }
 
-/// The libcuda that a process has loaded, reached through its own root.
-pub(super) fn of(pid: u32) -> Option<PathBuf> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let path = maps.lines().filter_map(mapped_file).find(|path| is_cuda(path))?;
-    Some(PathBuf::from(format!("/proc/{pid}/root{path}")))
-}
-
-/// The libcuda that programs on this machine load: beside NVML's library, or where the loader's usual folders have it.
+/// Where the libcuda is that programs on this machine load: beside NVML's library, or in the loader's usual folders.
 pub(super) fn of_the_host(driver: Option<&Path>) -> Option<PathBuf> {
     const NAME: &str = "libcuda.so.1";
     const FOLDERS: [&str; 5] = [
@@ -81,8 +128,25 @@ mod tests {
         let (file, link) = (folder.path().join("libcuda.so.1"), folder.path().join("link"));
         std::fs::write(&file, "library").expect("a file");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
+        let identity =
+            |path: &Path| Library::at(path).and_then(|library| library.identity()).expect("a library");
         assert_eq!(identity(&file), identity(&link));
+        let open = Library::at(&file).expect("a library");
+        let before = open.identity().expect("its identity");
         std::fs::write(folder.path().join("copy"), "library").expect("a copy");
         assert_ne!(identity(&file), identity(&folder.path().join("copy")));
+        // Whoever puts another file in its place does not change which one is open.
+        std::fs::rename(folder.path().join("copy"), &file).expect("another in its place");
+        assert_eq!(identity(&open.path()).inode, before.inode);
+        assert_ne!(identity(&file).inode, before.inode);
+    }
+
+    #[test]
+    fn what_a_tenant_calls_libcuda_may_be_anything_and_is_no_library_then() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(Library::at(folder.path()).is_err());
+        let large = folder.path().join("libcuda.so.1");
+        File::create(&large).and_then(|file| file.set_len(BYTES_MAX + 1)).expect("a large file");
+        assert!(Library::at(&large).is_err());
     }
 }

@@ -20,6 +20,7 @@ mod turnstile;
 
 use super::exits::Exits;
 use super::{Home, News, Teller, Told, process};
+use crate::run::or_abort;
 pub(crate) use layout::{CONTROL_BYTES, LEASE_OVER, STANDING_BYTES};
 pub(crate) use roll::{forget, let_go};
 
@@ -142,9 +143,12 @@ impl Launches {
         let listener = Listener { shared: Arc::clone(&shared), teller: teller.clone(), exits: exits.clone() };
         threads()
             .name("probes".to_owned())
-            .spawn(move || attacher.run(&received))
+            .spawn(move || or_abort(|| attacher.run(&received)))
             .map_err(|e| e.to_string())?;
-        threads().name("launches".to_owned()).spawn(move || listener.run(ring)).map_err(|e| e.to_string())?;
+        threads()
+            .name("launches".to_owned())
+            .spawn(move || or_abort(|| listener.run(ring)))
+            .map_err(|e| e.to_string())?;
         Ok(Self { shared, orders })
     }
 
@@ -152,7 +156,9 @@ impl Launches {
     pub fn examine(driver: Option<&Path>) -> Result<String, String> {
         kernel::load().map_err(|error| error.to_string())?;
         let path = library::of_the_host(driver).ok_or("the driver's libcuda.so.1 was not found")?;
-        symbols::Symbols::read(&path).map_err(|why| format!("{} cannot be probed: {why}", path.display()))?;
+        let library = library::Library::at(&path).map_err(|error| error.to_string());
+        let symbols = library.and_then(|library| library.symbols());
+        symbols.map_err(|why| format!("{} cannot be probed: {why}", path.display()))?;
         Ok(format!("on {}", path.display()))
     }
 
