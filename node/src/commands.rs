@@ -2,7 +2,8 @@
 
 use crate::clock;
 use crate::owner::Owner;
-use sched::{ContainerId, GpuId};
+use sched::task::Grip;
+use sched::{ContainerId, GpuId, Process};
 use tokio::sync::oneshot::Sender;
 use wire::agent::{PolicyLine, ReleasedLine};
 
@@ -57,12 +58,17 @@ fn release(owner: &mut Owner, wanted: Option<&str>) -> Result<ReleasedLine, Stri
         None => owner.registry.all().map(|known| known.number).collect(),
         Some(wanted) => vec![owner.registry.find(wanted)?],
     };
-    let held = chosen.iter().filter(|number| owner.actuator.holds(**number));
+    // Whom the kernel stopped for urgent work stands, though nobody here has held it.
+    let in_hand = owner.scheduler.tracker().tasks().filter(|task| task.grip != Grip::Free);
+    let stand: Vec<(ContainerId, Process, GpuId)> =
+        in_hand.filter_map(|task| Some((task.container?, task.process, task.gpu))).collect();
+    let stands = |number: ContainerId| stand.iter().any(|(container, ..)| *container == number);
+    let held = chosen.iter().filter(|number| owner.actuator.holds(**number) || stands(**number));
     let names = held.filter_map(|number| Some(owner.registry.get(*number)?.name.clone())).collect();
     chosen.iter().for_each(|number| owner.let_in(*number));
     // From before: who is let go may stand again at once, and that must not look older.
     let now = clock::now();
-    let happened = owner.actuator.leave_alone(|number| chosen.contains(&number));
+    let happened = owner.actuator.leave_alone(|number| chosen.contains(&number), &stand);
     owner.note(now, happened);
     owner.probed.stale = true;
     Ok(ReleasedLine { released: names })

@@ -33,6 +33,9 @@ struct Start {
     early: Vec<(Instant, Work)>,
 }
 
+/// Who should be seen: on which GPU, if it is known, and how much.
+pub(crate) type Wanted = BTreeMap<Process, (Option<GpuId>, Option<Coverage>)>;
+
 /// What the owner knows of probes.
 #[derive(Default)]
 pub(crate) struct Probed {
@@ -48,6 +51,8 @@ pub(crate) struct Probed {
     under_a_shell: HashMap<Process, bool>,
     /// How often a process went on that we had stopped.
     leaks: HashMap<Process, u32>,
+    /// Whose launches are seen only because it is held: until it is let go, or it would be let go with its probes.
+    kept: HashSet<Process>,
     /// The probes were asked for what they have not told yet.
     asked: bool,
     /// Something changed that coverage or roles depend on.
@@ -129,6 +134,9 @@ impl Owner {
 
     /// A process called the driver for the first time.
     fn on_init(&mut self, at: Instant, process: Process, home: Home) {
+        if self.scheduler.tracker().has_left(process) {
+            return;
+        }
         let container = self.at_home(at, home);
         self.probed.starts.insert(process, Start { at, container, early: Vec::new() });
         self.probed.stale = true;
@@ -168,6 +176,9 @@ impl Owner {
 
     /// Probes are in place. A process that was there before them may have work on the GPU: its next call will tell.
     fn on_covered(&mut self, process: Process, fresh: bool) {
+        if self.scheduler.tracker().has_left(process) {
+            return;
+        }
         if fresh {
             self.probed.widened.remove(&process);
         }
@@ -200,7 +211,9 @@ impl Owner {
             match work {
                 Work::AtLaunch if Some(gpu) != first && !self.is_in_hand(process, gpu) => {}
                 Work::Copies => self.learn(at, Fact::Copying { process, gpu }),
-                Work::Submitted => self.learn(at, Fact::Submitted { process, gpu }),
+                // It went on once, whichever GPU that was for.
+                Work::Leaked if Some(gpu) == first => self.on_leak(at, process, gpu),
+                Work::Submitted | Work::Leaked => self.learn(at, Fact::Submitted { process, gpu }),
                 Work::Drained => self.learn(at, Fact::Drained { process, gpu }),
                 Work::AtLaunch => self.learn(at, Fact::AtLaunch { process, gpu }),
                 Work::AtAllocation(bytes) => self.learn(at, Fact::AtAllocation { process, gpu, bytes }),
@@ -210,7 +223,6 @@ impl Owner {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
                 Work::Memory(_) => {}
-                Work::Leaked => self.on_leak(at, process, gpu),
             }
         }
     }
@@ -223,11 +235,17 @@ impl Owner {
 
     /// Orders probes where they are needed, and tells the gates who yields to whom.
     pub(crate) fn order_probes(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.probed.stale) {
+        let in_hand = |process: &Process| {
+            self.places_of(*process).iter().any(|(gpu, _)| self.is_in_hand(*process, *gpu))
+        };
+        let kept = self.probed.kept.iter().all(in_hand);
+        if !std::mem::take(&mut self.probed.stale) && kept {
             return;
         }
         let Some(launches) = self.probed.launches.clone() else { return };
-        for (process, (gpu, coverage)) in self.wanted() {
+        let (wanted, kept) = self.wanted();
+        self.probed.kept = kept;
+        for (process, (gpu, coverage)) in wanted {
             let before = match coverage {
                 Some(coverage) => self.probed.ordered.insert(process, coverage),
                 None => self.probed.ordered.remove(&process),
@@ -296,8 +314,8 @@ impl Owner {
             .for_each(|process| launches.let_run(process));
     }
 
-    /// Everybody we know of, where it is, and how much of it should be seen.
-    fn wanted(&self) -> BTreeMap<Process, (Option<GpuId>, Option<Coverage>)> {
+    /// Everybody we know of, where it is, and how much of it should be seen; and of whom that is because it is held.
+    pub(crate) fn wanted(&self) -> (Wanted, HashSet<Process>) {
         let tracker = self.scheduler.tracker();
         let terms = |container: Option<ContainerId>| {
             let known = container.and_then(|container| self.registry.get(container));
@@ -316,14 +334,23 @@ impl Owner {
             let beside = managed.iter().filter(|other| gpu.is_none() || other.is_none() || **other == gpu);
             beside.count() > 1
         };
-        let wants = |gpu, terms: Terms| match terms.mode {
+        let in_hand: HashSet<Process> =
+            tracker.tasks().filter(|task| task.grip != Grip::Free).map(|task| task.process).collect();
+        let mut kept = HashSet::new();
+        let mut wants = |process, gpu, terms: Terms| match terms.mode {
             _ if !terms.managed => None,
             Mode::Burst => Some(Coverage::Requests),
             _ if shares(gpu) => Some(Coverage::Work),
+            _ if in_hand.contains(&process) => {
+                kept.insert(process);
+                Some(Coverage::Work)
+            }
             Mode::Memory => Some(Coverage::Memory),
             Mode::Process => None,
         };
-        people.into_iter().map(|(process, (gpu, terms))| (process, (gpu, wants(gpu, terms)))).collect()
+        let wanted =
+            people.into_iter().map(|(process, (gpu, terms))| (process, (gpu, wants(process, gpu, terms))));
+        (wanted.collect(), kept)
     }
 
     fn places_of(&self, process: Process) -> Vec<(GpuId, Option<ContainerId>)> {

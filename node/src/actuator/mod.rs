@@ -48,7 +48,7 @@ pub trait LaunchGate: Send {
     fn pass(&mut self, process: Process) -> io::Result<()>;
     /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
     fn let_run(&mut self, process: Process);
-    /// Lets the process through, and lets it run if it stands at the gate.
+    /// Lets the process through, and lets it run if it stands at the gate. Of one that is not seen there nothing is to be done.
     fn open(&mut self, process: Process) -> io::Result<()>;
 }
 
@@ -328,9 +328,9 @@ impl Actuator {
         let way = place.members.get(&key).copied().flatten();
         place.members.insert(key, None);
         match way {
-            Some(Way::Freeze(_) | Way::Out) => Ok(()),
-            // In doubt, it is opened.
-            Some(Way::Gate(_) | Way::Both(_)) | None => self.set_process_gate(container, key.0),
+            Some(Way::Out) => Ok(()),
+            // In doubt, it is opened: the kernel stops by itself whom nobody has held here.
+            Some(_) | None => self.set_process_gate(container, key.0),
         }
     }
 
@@ -340,8 +340,8 @@ impl Actuator {
         let wanted = self.places.get(&container).and_then(|place| place.gate_of(process));
         match wanted {
             Some(wanted) => gate.shut(process, wanted),
-            None if gate.covers(process) => gate.open(process),
-            None => Ok(()),
+            // Whether it could be held there anew is another question: a shell may have become its parent while it stands.
+            None => gate.open(process),
         }
     }
 
@@ -418,13 +418,27 @@ impl Actuator {
         happened
     }
 
-    /// Lets go whom somebody names, and leaves them alone until they have no task any more.
-    pub(crate) fn leave_alone(&mut self, chosen: impl Fn(ContainerId) -> bool) -> Vec<Happened> {
+    /// Lets go whom somebody names, and leaves them alone until they have no task any more. `stand`: whom the kernel stopped, with nobody's order
+    /// but urgent work.
+    pub(crate) fn leave_alone(
+        &mut self,
+        chosen: impl Fn(ContainerId) -> bool,
+        stand: &[(ContainerId, Process, GpuId)],
+    ) -> Vec<Happened> {
         for (number, place) in &mut self.places {
             let away = self.away.values().any(|away| away.container == *number);
-            place.hands_off |= chosen(*number) && (away || place.holds_anything());
+            let stands = stand.iter().any(|(container, ..)| container == number);
+            place.hands_off |= chosen(*number) && (away || stands || place.holds_anything());
         }
-        self.let_go(|number, _| chosen(number))
+        let mut happened = self.let_go(|number, _| chosen(number));
+        for (_, process, gpu) in stand.iter().copied().filter(|(container, ..)| chosen(*container)) {
+            let let_go = Happened::Fact(Fact::LetGo { process, gpu });
+            if let Some(gate) = self.gate.as_mut().filter(|_| !happened.contains(&let_go)) {
+                gate.let_run(process);
+                happened.push(let_go);
+            }
+        }
+        happened
     }
 
     /// Lets go everybody whom a rule names by container and GPU.
@@ -455,7 +469,7 @@ impl Actuator {
         }
         let processes: Vec<Process> = self.homes.keys().copied().collect();
         if let Some(gate) = &mut self.gate {
-            for process in processes.into_iter().filter(|process| gate.covers(*process)).collect::<Vec<_>>() {
+            for process in processes {
                 let _ = gate.open(process);
             }
         }

@@ -6,8 +6,8 @@ use crate::facts::{News, Told, process};
 use sched::{Instant, Reason, TaskId};
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const GPU: GpuId = GpuId(0);
@@ -84,6 +84,84 @@ impl Scene {
     fn answered(&self, outcome: Outcome) -> Happened {
         answer(RequestId(self.requests), outcome)
     }
+}
+
+/// A gate that writes down what it is told. Nobody may be held there who runs under a shell.
+#[derive(Default)]
+struct Book {
+    under_a_shell: bool,
+    words: Vec<&'static str>,
+}
+
+/// The actuator's side of it.
+struct Gatekeeper(Arc<Mutex<Book>>);
+
+impl Gatekeeper {
+    fn hears(&self, word: &'static str) {
+        self.0.lock().unwrap().words.push(word);
+    }
+}
+
+impl LaunchGate for Gatekeeper {
+    fn covers(&self, _: Process) -> bool {
+        !self.0.lock().unwrap().under_a_shell
+    }
+
+    fn shut(&mut self, _: Process, _: Gate) -> io::Result<()> {
+        self.hears("shut");
+        Ok(())
+    }
+
+    fn pass(&mut self, _: Process) -> io::Result<()> {
+        self.hears("pass");
+        Ok(())
+    }
+
+    fn let_run(&mut self, _: Process) {
+        self.hears("let run");
+    }
+
+    fn open(&mut self, _: Process) -> io::Result<()> {
+        self.hears("open");
+        Ok(())
+    }
+}
+
+impl Scene {
+    /// Who is held is held at a gate.
+    fn has_a_gate(&mut self) -> Arc<Mutex<Book>> {
+        let told = Arc::new(Mutex::new(Book::default()));
+        self.actuator.gate = Some(std::boxed::Box::new(Gatekeeper(Arc::clone(&told))));
+        told
+    }
+}
+
+#[test]
+fn who_is_under_a_shell_by_now_is_let_go_all_the_same() {
+    let Some(mut scene) = Scene::new("adopted") else { return };
+    let gate = scene.has_a_gate();
+    let task = scene.arrives();
+    scene.holds(&task);
+    gate.lock().unwrap().under_a_shell = true;
+    assert_eq!(scene.releases(&task), [scene.answered(Outcome::Released)]);
+    assert_eq!(gate.lock().unwrap().words, ["shut", "open"]);
+    // The kernel may have stopped it, for urgent work: nobody has held it here.
+    assert_eq!(scene.releases(&task), [scene.answered(Outcome::Released)]);
+    assert_eq!(gate.lock().unwrap().words, ["shut", "open", "open"]);
+}
+
+#[test]
+fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
+    let Some(mut scene) = Scene::new("by-the-kernel") else { return };
+    let gate = scene.has_a_gate();
+    let task = scene.arrives();
+    let stand = [(BOX, task.process, GPU)];
+    assert_eq!(scene.actuator.leave_alone(|container| container != BOX, &stand), []);
+    assert!(!scene.actuator.leaves_alone(task.process));
+    let let_go = Happened::Fact(Fact::LetGo { process: task.process, gpu: GPU });
+    assert_eq!(scene.actuator.leave_alone(|container| container == BOX, &stand), [let_go]);
+    assert_eq!(gate.lock().unwrap().words, ["let run"]);
+    assert!(scene.actuator.leaves_alone(task.process), "it is not held again");
 }
 
 impl Drop for Scene {
@@ -188,7 +266,7 @@ fn everything_is_let_go_at_once_and_whom_a_person_names_is_left_alone() {
     assert!(!scene.stands());
     scene.holds(&one);
     scene.waits();
-    assert_eq!(scene.actuator.leave_alone(|container| container == BOX), [let_go]);
+    assert_eq!(scene.actuator.leave_alone(|container| container == BOX, &[]), [let_go]);
     scene.waits();
     assert_eq!(scene.holds(&one), [scene.answered(Outcome::Failed)]);
     assert!(!scene.stands());

@@ -1,7 +1,7 @@
 //! Stories about the owner: what it does when the scheduler fails, and what it makes of a process on several GPUs.
 
 use super::*;
-use crate::facts::launches::{Seen, Work};
+use crate::facts::launches::{Coverage, Seen, Work};
 use crate::facts::{Home, Labels, Teller};
 use crate::ledger::Retention;
 use crate::metrics::Metrics;
@@ -107,5 +107,48 @@ fn a_process_on_two_gpus_stands_where_it_yields_and_where_it_is_held() {
         owner.scheduler.set_policy(clock::now(), GpuId(1), Box::new(HoldsAll));
         owner.scheduler.decide(clock::now());
         assert_eq!(stands_on(owner), [0, 1]);
+    });
+}
+
+/// Memory may be short because of somebody whom nobody may hold.
+#[test]
+fn who_is_held_keeps_its_probes_until_it_is_let_go_also_when_it_is_the_last() {
+    with_owner(|owner| {
+        let (held, other) = (comes(owner, 1, 0), comes(owner, 2, 0));
+        let seen = |owner: &Owner| owner.wanted().0[&held].1;
+        assert_eq!(seen(owner), Some(Coverage::Work), "it shares");
+        owner.scheduler.set_policy(clock::now(), GpuId(0), Box::new(HoldsAll));
+        owner.scheduler.decide(clock::now());
+        owner.take(clock::now(), Told::ProcessGone(other));
+        assert_eq!(seen(owner), Some(Coverage::Work), "it stands, and would go on without");
+        assert!(owner.wanted().1.contains(&held));
+        owner.learn(clock::now(), Fact::LetGo { process: held, gpu: GpuId(0) });
+        assert_eq!(seen(owner), None);
+    });
+}
+
+#[test]
+fn word_of_a_process_after_word_of_its_end_is_old_news() {
+    with_owner(|owner| {
+        let process = comes(owner, 1, 0);
+        owner.take(clock::now(), Told::ProcessGone(process));
+        let home = Home::Cgroup("/box-1".to_owned(), Labels::new());
+        owner.take(clock::now(), Told::Probes(Seen::Init(process, home)));
+        owner.take(clock::now(), Told::Probes(Seen::Covered(process, true)));
+        assert_eq!(owner.probed.start_of(process), None);
+        assert!(!owner.probed.saw_all_of(process));
+        assert!(owner.wanted().0.is_empty());
+    });
+}
+
+#[test]
+fn who_resumes_itself_is_told_of_once_on_however_many_gpus_it_is() {
+    with_owner(|owner| {
+        let process = comes(owner, 1, 1);
+        comes(owner, 1, 0);
+        owner.take(clock::now(), Told::Probes(Seen::Work(process, Work::Leaked)));
+        let told = owner.feed.follow(0).0;
+        let leaked = told.iter().filter(|(_, line)| line.event == "leaked").count();
+        assert_eq!(leaked, 1, "{told:?}");
     });
 }

@@ -32,7 +32,7 @@ impl Tracker {
             }
             return;
         }
-        if self.gone.contains(&key.0) {
+        if self.has_left(key.0) {
             return;
         }
         self.starts_again(usage.container);

@@ -236,6 +236,11 @@ impl Tracker {
         due.into_iter().chain(drain).min()
     }
 
+    /// Whether a process exited lately. Word of it that comes after word of its end is old news.
+    pub fn has_left(&self, process: Process) -> bool {
+        self.gone.contains(&process)
+    }
+
     /// Whether a burst is over, or has missed, unless the probes saw more than they have told: `Fact::Heard` will tell.
     pub fn awaits_word(&self) -> bool {
         let drained = self.drains.first().is_some_and(|(over_at, _)| *over_at <= self.clock);
