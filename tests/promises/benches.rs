@@ -30,32 +30,55 @@ fn figure(results: &[Value], case: &str, name: &str) -> f64 {
     figure.unwrap_or_else(|| panic!("no {name} of {case} in {results:?}"))
 }
 
-#[test]
-fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_sooner() {
-    let Some(results) = results("contention --tasks 13312:3 --mode none,least-slack") else { return };
-    let held = |name: &str| figure(&results, "3 × 13312², least-slack", name);
-    assert!(held("wall_to_none") <= 1.1, "{results:?}");
-    assert!(held("mean_turnaround_to_none") <= 0.95, "{results:?}");
-    assert!(held("wall_to_bound") <= 1.5, "{results:?}");
-}
+/// How often what compares two runs is tried: a machine that is busy with other tests may stall one of the two.
+const TRIES: usize = 3;
 
-/// Small tasks leave the GPU idle most of the time, and lose nothing by being held in turn: one after another they would take twice as long.
-/// A machine that is busy with other tests may stall one of two runs, and so a comparison: one of a few holds.
-#[test]
-fn small_tasks_are_hardly_slower_than_time_sliced() {
-    const TRIES: usize = 3;
+/// Whether in one of a few runs all figures of a case are at most what is given.
+fn hold_at_most(words: &str, case: &str, figures: &[(&str, f64)]) {
     let mut seen = Vec::new();
-    while seen.len() < TRIES {
-        let Some(results) = results("contention --tasks inference:3 --mode none,least-slack") else { return };
-        let of = |mode: &str, name: &str| figure(&results, &format!("3 × inference, {mode}"), name);
-        let turnaround = of("least-slack", "mean_turnaround_to_none");
-        let requests = of("least-slack", "requests_s") / of("none", "requests_s");
-        if turnaround <= 1.15 && requests <= 1.2 {
+    for _ in 0..TRIES {
+        let Some(results) = results(words) else { return };
+        let found: Vec<f64> = figures.iter().map(|(name, _)| figure(&results, case, name)).collect();
+        if found.iter().zip(figures).all(|(found, (_, most))| found <= most) {
             return;
         }
-        seen.push((turnaround, requests));
+        seen.push(found);
     }
-    panic!("mean turnaround and requests, to those without an agent: {seen:?}");
+    panic!("leeway bench {words}: of {case} {figures:?} at most, but {seen:?}");
+}
+
+#[test]
+fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_sooner() {
+    hold_at_most(
+        "contention --tasks 13312:5 --mode none,least-slack",
+        "5 × 13312², least-slack",
+        &[("wall_to_none", 1.0), ("mean_turnaround_to_none", 0.8), ("wall_to_bound", 1.2)],
+    );
+}
+
+/// Small tasks leave room for each other, and lose nothing by being held in turn: one after another they would take three times as long.
+#[test]
+fn small_tasks_are_hardly_slower_than_time_sliced() {
+    hold_at_most(
+        "contention --tasks inference:3 --mode none,least-slack",
+        "3 × inference, least-slack",
+        &[("mean_turnaround_to_none", 1.15), ("kernel_to_alone", 1.3)],
+    );
+}
+
+/// What is promised is 0.85 of the rate of ten containers.
+#[test]
+fn an_agent_that_only_watches_takes_little_from_programs_that_start_all_the_time() {
+    for _ in 0..TRIES {
+        let words = "overhead --containers 3 --n 2048 --for 3s --rounds 1";
+        let Some(results) = results(words) else { return };
+        let rate = |agent: &str| figure(&results, agent, "tasks_per_second_to_no_agent");
+        if rate("polling, none") >= 0.7 && rate("probes, none") >= 0.7 {
+            return;
+        }
+        eprintln!("one of {TRIES} tries: {results:?}");
+    }
+    panic!("in {TRIES} tries programs that are watched started at less than 0.7 of their rate");
 }
 
 #[test]

@@ -33,10 +33,11 @@ fn a_benchmark_that_is_interrupted_leaves_nothing_behind() {
         ("swap", Signal::TERM),
         ("contention --tasks 30000:3 --mode least-slack", Signal::INT),
         ("overhead --for 1h", Signal::TERM),
+        ("overhead --n 30000 --for 1h", Signal::TERM),
         ("launches --launches 100000000", Signal::TERM),
         ("deadlines --staggered 100 --tasks 0 --worlds 0", Signal::INT),
         ("deadlines --staggered 1 --tasks 0 --policy none --worlds 100000", Signal::TERM),
-        ("nodelist --nodes 200000 --rounds 100", Signal::INT),
+        ("nodelist --nodes 5000000 --rounds 1", Signal::INT),
         ("agents --nodes 10 --seconds 3600", Signal::INT),
         ("agents --nodes 10 --seconds 3600", Signal::TERM),
     ] {

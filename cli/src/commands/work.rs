@@ -45,6 +45,9 @@ enum What {
         /// How long after each request the next arrives
         #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
         every: Duration,
+        /// How long after each request is done the next arrives, as of somebody who asks again
+        #[arg(long, value_name = "D", conflicts_with = "every", value_parser = wire::duration::parse)]
+        pause: Option<Duration>,
         /// How long after the program's start the first arrives
         #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
         after: Option<Duration>,
@@ -146,9 +149,10 @@ impl What {
             Self::Matmul { n, repeat, on } => {
                 on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
             }
-            Self::Serve { requests, kernel_us, every, after, on } => {
+            Self::Serve { requests, kernel_us, every, pause, after, on } => {
+                let next = pause.map_or(work::serve::Next::Every(every), work::serve::Next::Pause);
                 let serve =
-                    work::serve::Serve { requests, kernel_us, every, after: after.unwrap_or_default() };
+                    work::serve::Serve { requests, kernel_us, next, after: after.unwrap_or_default() };
                 on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
             }
             Self::Batch { kernel_us, depth, prepare, span, count, after, each_line, on } => {

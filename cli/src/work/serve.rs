@@ -14,13 +14,20 @@ pub(crate) struct Serve {
     pub(crate) requests: u64,
     /// How long each one's kernel takes.
     pub(crate) kernel_us: u64,
-    /// How long after each the next arrives.
-    pub(crate) every: Duration,
+    pub(crate) next: Next,
     /// How long after the start the first does.
     pub(crate) after: Duration,
 }
 
-/// Serves requests that arrive at fixed times, one after another: a late one does not delay the arrival of the next.
+/// When the next request arrives.
+pub(crate) enum Next {
+    /// So long after the one before it did, also where that one is late.
+    Every(Duration),
+    /// So long after the one before it was done, as of somebody who asks again.
+    Pause(Duration),
+}
+
+/// Serves requests, one after another.
 pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<WorkReport> {
     let memory = device.allocate(size_of_val(&INPUT) as u64)?;
     phases.allocated();
@@ -40,7 +47,10 @@ pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<W
         device.finish()?;
         phases.requests.push(WorkRequest { arrived, start, launch, launched, end: Moment::now() });
         phases.kernels += 1;
-        arrival += serve.every;
+        arrival = match serve.next {
+            Next::Every(span) => arrival + span,
+            Next::Pause(span) => Instant::now() + span,
+        };
     }
     phases.kernel();
     phases.output();

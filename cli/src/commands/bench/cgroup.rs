@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::stage::wait_for;
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -39,6 +40,14 @@ impl Cgroup {
         shell.arg(program.get_program()).args(program.get_args()).stdout(Stdio::null());
         shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         shell
+    }
+
+    /// Ends whoever is in it.
+    pub(super) fn kill(&self) {
+        let inside = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in inside.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

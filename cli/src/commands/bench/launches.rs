@@ -17,7 +17,7 @@ use super::figures::mean;
 use super::report::{Output, Report};
 use super::{Interruption, progress_bar};
 use crate::failure::Failure;
-use crate::stage::{Player, Stage, Tier, wait_for};
+use crate::stage::{Player, Stage, Tier};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -184,7 +184,8 @@ impl<'a> Program<'a> {
         let there = 1 + usize::from(another.is_some());
         if kind != Beside::Nobody {
             // Who interrupts us interrupts it, too: then there is nothing to wait for.
-            wait_for("all programs on the GPU", || tasks(stage) == there || self.has_ended())?;
+            let interruption = self.interruption;
+            interruption.wait_for("all programs on the GPU", || tasks(stage) == there || self.has_ended())?;
         }
         std::thread::sleep(SETTLED_AFTER);
         self.check_probes(stage, kind)?;
@@ -206,7 +207,7 @@ impl<'a> Program<'a> {
         }
         drop(another);
         if kind != Beside::Nobody {
-            wait_for("the other program's end", || tasks(stage) <= 1)?;
+            self.interruption.wait_for("the other program's end", || tasks(stage) <= 1)?;
         }
         Ok(())
     }

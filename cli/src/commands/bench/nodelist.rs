@@ -6,6 +6,7 @@
 use super::figures::{Spread, add};
 use super::report::{Output, Plot, Report, Scale, Series, Table};
 use super::{Interruption, Progress};
+use crate::failure::Failure;
 use anyhow::Result;
 use sched::node::{Float, Report as NodeReport, State};
 use sched::placement::{Key, NodeList, Request, Settings, Strategy};
@@ -20,6 +21,8 @@ const NOW: Instant = Instant::from_micros(1_000_000_000);
 const PLACEMENTS: u32 = 200;
 /// How often the paper's way is timed: it takes long enough.
 const SORTINGS: u32 = 3;
+/// After how many nodes to look whether we were interrupted: a list of millions takes a while.
+const LOOKS_EVERY: u32 = 10_000;
 /// What a round takes, in seconds, roughly, and of that each node: for the progress bar only.
 const ROUND_S: f64 = 0.001;
 const NODE_S: f64 = 0.000_003;
@@ -66,8 +69,7 @@ impl Nodelist {
             let mut rounds = Vec::new();
             progress.now(&format!("{nodes} nodes"));
             for _ in 0..self.rounds {
-                rounds.push(one(*nodes));
-                interruption.check()?;
+                rounds.push(one(*nodes, || interruption.check())?);
                 progress.done(about(*nodes));
             }
             let of = |index: usize| Spread::of(rounds.iter().map(|round| round[index]));
@@ -80,15 +82,18 @@ impl Nodelist {
     }
 }
 
-/// Microseconds for: the list, one more report, a placement by each strategy, the paper's way.
-fn one(nodes: u32) -> [f64; 6] {
+/// Microseconds for: the list, one more report, a placement by each strategy, the paper's way; unless we may not go on.
+fn one(nodes: u32, may_go_on: impl Fn() -> Result<(), Failure>) -> Result<[f64; 6], Failure> {
     let reports: Vec<NodeReport> = (0..nodes).map(|node| made_up(node.into())).collect();
     let mut list = NodeList::new(Settings::default());
-    let build = timed(1, |_| {
-        for (node, report) in (0..nodes).zip(&reports) {
-            list.report(NOW, Key { node, gpu: 0 }, NOW, *report);
+    let start = std::time::Instant::now();
+    for (node, report) in (0..nodes).zip(&reports) {
+        if node.is_multiple_of(LOOKS_EVERY) {
+            may_go_on()?;
         }
-    });
+        list.report(NOW, Key { node, gpu: 0 }, NOW, *report);
+    }
+    let build = start.elapsed().as_secs_f64() * 1e6;
     let report = timed(PLACEMENTS, |turn| {
         let key = Key { node: (luck(turn.into()) % u64::from(nodes)) as u32, gpu: 0 };
         let again = NodeReport { sequence: u64::from(turn) + 2, ..made_up(luck(u64::from(turn) << 32)) };
@@ -99,6 +104,7 @@ fn one(nodes: u32) -> [f64; 6] {
             black_box(list.place(NOW, black_box(&request(turn)), strategy, &[]));
         })
     });
+    may_go_on()?;
     let sorting = timed(SORTINGS, |turn| {
         let mut sorted: Vec<&NodeReport> =
             reports.iter().filter(|report| report.state.provisionable()).collect();
@@ -106,7 +112,8 @@ fn one(nodes: u32) -> [f64; 6] {
         let deadline = request(turn).deadline.map(Float::Limited);
         black_box(sorted.iter().position(|report| Some(report.float_sum) > deadline));
     });
-    [build, report, place[0], place[1], place[2], sorting]
+    may_go_on()?;
+    Ok([build, report, place[0], place[1], place[2], sorting])
 }
 
 /// Microseconds that each turn takes.
@@ -223,9 +230,20 @@ mod tests {
 
     #[test]
     fn placement_does_not_grow_with_the_list_as_sorting_does() {
-        let (few, many) = (one(200), one(20_000));
+        let [few, many] = [200, 20_000].map(|nodes| one(nodes, || Ok(())).unwrap());
         assert!(few.iter().chain(&many).all(|figure| *figure > 0.0));
         assert!(many[2] < many[5], "placing among 20,000 takes longer than sorting them: {many:?}");
+    }
+
+    #[test]
+    fn a_long_list_is_given_up_when_we_are_interrupted() {
+        let looks = std::cell::Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            if looks.get() < 3 { Ok(()) } else { Err(Failure::new("interrupted")) }
+        };
+        assert!(one(100_000, look).is_err());
+        assert_eq!(looks.get(), 3);
     }
 
     #[test]

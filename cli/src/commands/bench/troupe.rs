@@ -6,7 +6,7 @@ use super::crowd::{IMAGE, docker, import};
 use super::program::{self, Printed};
 use crate::failure::Failure;
 use crate::gpu;
-use crate::stage::{Stage, wait_for};
+use crate::stage::Stage;
 use anyhow::{Context, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -252,7 +252,7 @@ pub(super) fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
 }
 
 /// Waits until the agent knows that nobody is on the GPU any more.
-pub(super) fn empty(stage: &Stage) -> Result<(), Failure> {
+pub(super) fn empty(stage: &Stage, interruption: &Interruption) -> Result<(), Failure> {
     let tasks = || client::get::<Vec<TaskLine>>(&stage.socket(), "/v1/tasks").unwrap_or_default();
-    wait_for("an empty GPU", || tasks().iter().all(|task| task.end.is_some()))
+    interruption.wait_for("an empty GPU", || tasks().iter().all(|task| task.end.is_some()))
 }

@@ -2,8 +2,8 @@
 //!
 //! Times are the programs' own: a task's turnaround is from just before its first call of the driver until everything is freed, and all make
 //! that call at the same moment. No way to share can be faster than the lower bound: what one task does on the host, and all
-//! kernels one after another, as they take alone. Round by round everything is run once, so that whatever else the machine does meets all
-//! ways alike.
+//! kernels one after another, as they take alone. Round by round everything is run once, every other round in the opposite order, so that
+//! whatever else the machine does meets all ways alike.
 
 mod cases;
 mod shown;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
 use anyhow::Result;
 use cases::{Case, Mode, Preset, Work};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ const DEADLINE_S: f64 = 60.0;
 const DEADLINE_FACTOR: f64 = 5.0;
 /// A program that began so much later than it should makes a run one of fewer tasks.
 const LATE_S: f64 = 0.1;
+/// How often each kind of task is run alone in a round; the medians count, for everything else is compared with them.
+const ALONE: usize = 3;
 
 /// Measure tasks that start together, under every way to share a GPU
 #[derive(clap::Args)]
@@ -65,8 +67,14 @@ pub(super) struct Contention {
     output: Output,
 }
 
-/// All runs of each case under each mode: what each of its tasks wrote down.
-type Runs = BTreeMap<(Case, Mode), Vec<Vec<Times>>>;
+/// What was run.
+#[derive(Default)]
+struct Runs {
+    /// Each kind of task alone, without an agent: for each round what it wrote down each time.
+    alone: BTreeMap<Work, Vec<Vec<Times>>>,
+    /// Each case under each mode: for each round what each of its tasks wrote down.
+    shared: BTreeMap<(Case, Mode), Vec<Vec<Times>>>,
+}
 
 impl Contention {
     pub(super) fn run(self) -> Result<()> {
@@ -85,23 +93,54 @@ impl Contention {
         };
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
-        let mut troupe = Troupe::new(self.ground, &interruption)?;
-        let plan = planned(&cases, &modes);
-        let about: f64 = plan.iter().map(|(case, _)| case.about_s()).sum();
-        let progress = Progress::new(about * f64::from(self.rounds));
-        let mut runs = Runs::new();
+        let troupe = Troupe::new(self.ground, &interruption)?;
+        let runs = self.perform(&mut stage, troupe, &cases, &modes)?;
+        let tier = if modes.iter().any(|mode| mode.policy().is_some()) { node.tier.as_str() } else { "" };
+        drop(stage);
+        self.output.show(&shown::report(&node, tier, &cases, &modes, &runs))
+    }
+
+    /// Round by round, everything.
+    fn perform(
+        &self,
+        stage: &mut Stage,
+        mut troupe: Troupe<'_>,
+        cases: &[Case],
+        modes: &[Mode],
+    ) -> Result<Runs> {
+        let mut plan = planned(cases, modes);
+        let kinds: BTreeSet<Work> = cases.iter().flat_map(Case::kinds).collect();
+        let alone_s: f64 = kinds.iter().map(|work| Case::alone(*work).about_s()).sum();
+        let shared_s: f64 = plan.iter().map(|(case, _)| case.about_s()).sum();
+        let rounds = f64::from(self.rounds);
+        let progress = Progress::new(alone_s * (1.0 + ALONE as f64 * rounds) + shared_s * rounds);
+        let mut perform = |case: &Case, mode: Mode, what: &str| -> Result<Vec<Times>> {
+            progress.now(&format!("{case}, {what}"));
+            let times = one(stage, &mut troupe, case, mode)?;
+            progress.done(case.about_s());
+            Ok(times)
+        };
+        let mut runs = Runs::default();
+        for work in &kinds {
+            // The first run after a while may wait for the driver to wake the GPU, or to compile a kernel.
+            perform(&Case::alone(*work), Mode::None, "not counted")?;
+        }
         for _ in 0..self.rounds {
-            for (case, mode) in &plan {
-                progress.now(&format!("{case}, {}", mode.name()));
-                let times = one(&mut stage, &mut troupe, case, *mode)?;
-                runs.entry((case.clone(), *mode)).or_default().push(times);
-                progress.done(case.about_s());
+            for work in &kinds {
+                let mut times = Vec::new();
+                for _ in 0..ALONE {
+                    times.extend(perform(&Case::alone(*work), Mode::None, "alone")?);
+                }
+                runs.alone.entry(*work).or_default().push(times);
             }
+            for (case, mode) in &plan {
+                let times = perform(case, *mode, mode.name())?;
+                runs.shared.entry((case.clone(), *mode)).or_default().push(times);
+            }
+            plan.reverse();
         }
         progress.end();
-        let tier = if modes.iter().any(|mode| mode.policy().is_some()) { node.tier.as_str() } else { "" };
-        drop((troupe, stage));
-        self.output.show(&shown::report(&node, tier, &cases, &modes, &runs))
+        Ok(runs)
     }
 
     /// Which cases under which modes.
@@ -140,11 +179,10 @@ impl Contention {
     }
 }
 
-/// One of each task alone, for the lower bound, and everything that was asked for: first what needs no agent.
+/// Everything that was asked for, once each: first what needs no agent.
 fn planned(cases: &[Case], modes: &[Mode]) -> Vec<(Case, Mode)> {
-    let kinds = cases.iter().flat_map(Case::kinds);
-    let mut plan: Vec<(Case, Mode)> = kinds.map(|work| (Case::alone(work), Mode::None)).collect();
-    plan.extend(modes.iter().flat_map(|mode| cases.iter().map(|case| (case.clone(), *mode))));
+    let all = modes.iter().flat_map(|mode| cases.iter().map(|case| (case.clone(), *mode)));
+    let mut plan: Vec<(Case, Mode)> = all.collect();
     plan.sort_by_key(|(case, mode)| (mode.policy().is_some(), *mode, case.clone()));
     plan.dedup();
     plan
@@ -179,7 +217,7 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> R
     }
     match mode.policy() {
         None => std::thread::sleep(GAP),
-        Some(_) => empty(stage)?,
+        Some(_) => empty(stage, troupe.interruption)?,
     }
     Ok(times)
 }
@@ -221,13 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn each_task_is_also_run_alone_once() {
-        let cases = [Case::parse("8192:2").unwrap(), Case::parse("8192:1+64:1").unwrap()];
+    fn what_needs_no_agent_comes_first_and_nothing_twice() {
+        let cases = ["8192:2", "8192:1+64:1", "8192:2"].map(|text| Case::parse(text).unwrap());
         let plan = planned(&cases, &[Mode::LeastSlack, Mode::None]);
         let told: Vec<String> = plan.iter().map(|(case, mode)| format!("{case} {}", mode.name())).collect();
-        let expected = ["1 × 64² none", "1 × 64² + 1 × 8192² none", "1 × 8192² none", "2 × 8192² none"]
-            .map(str::to_owned);
-        assert!(expected.iter().all(|one| told[..4].contains(one)), "{told:?}");
-        assert_eq!(told.len(), 6, "{told:?}");
+        let both = ["1 × 64² + 1 × 8192²", "2 × 8192²"];
+        let expected = ["none", "least-slack"].map(|mode| both.map(|case| format!("{case} {mode}")));
+        assert_eq!(told, expected.concat());
     }
 }

@@ -26,10 +26,20 @@ struct Measured {
     /// Of each task, from the one that was done soonest: medians of the rounds. Who is first may differ from round to round.
     turnarounds: Vec<f64>,
     bound: Spread,
+    /// How much longer all took than each alone, one after another: the papers' distance to y = a·x.
+    wall_less_line: Spread,
     /// Ratios of figures of the same round.
     wall_to_bound: Spread,
     wall_to_none: Spread,
     mean_to_none: Spread,
+    /// Where all tasks are of one kind.
+    kernel_to_alone: Spread,
+}
+
+impl Measured {
+    fn is_inference(&self) -> bool {
+        self.case.only() == Some(Work::Inference)
+    }
 }
 
 pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode], runs: &Runs) -> Report {
@@ -38,7 +48,7 @@ pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode]
         .iter()
         .flat_map(|case| modes.iter().filter_map(move |mode| measured(case, *mode, runs)))
         .collect();
-    let rounds = runs.values().map(Vec::len).max().unwrap_or(0);
+    let rounds = runs.shared.values().map(Vec::len).max().unwrap_or(0);
     let title = format!("seconds; {}", rounds_told(rounds));
     let heading = [
         "TASKS",
@@ -55,16 +65,24 @@ pub(super) fn report(node: &NodeLine, tier: &str, cases: &[Case], modes: &[Mode]
     all.iter().for_each(|one| row(&mut table, one, tier));
     report.table(table);
     report.table(phases(&all));
+    report.table(line(&all));
     curves(&mut report, &all);
     report
 }
 
 fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
-    let runs = all.get(&(case.clone(), mode))?;
-    let none = all.get(&(case.clone(), Mode::None)).map_or(&[][..], Vec::as_slice);
+    let runs = all.shared.get(&(case.clone(), mode))?;
+    let none = all.shared.get(&(case.clone(), Mode::None)).map_or(&[][..], Vec::as_slice);
     let bounds: Vec<f64> = (0..runs.len()).filter_map(|round| bound(case, all, round)).collect();
     let each = |of: fn(&Times) -> f64| Spread::of(runs.iter().map(move |run| mean(&taken(run, of))));
     let walls = || runs.iter().map(|run| wall(run));
+    let kernels = runs.iter().map(|run| mean(&taken(run, kernel)));
+    let kernels_alone =
+        (0..runs.len()).filter_map(|round| alone(all, case.only()?, round)).map(|(_, kernel)| kernel);
+    let lines = (0..runs.len()).map(|round| {
+        let walls = case.0.iter().filter_map(|work| alone(all, *work, round)).map(|(wall, _)| wall);
+        walls.sum::<f64>()
+    });
     let means =
         |runs: &[Vec<Times>]| runs.iter().map(|run| mean(&taken(run, turnaround))).collect::<Vec<_>>();
     Some(Measured {
@@ -76,13 +94,15 @@ fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
         turnaround_mean: each(turnaround),
         turnaround_deviation: Spread::of(runs.iter().map(|run| deviation(&taken(run, turnaround)))),
         input: each(|task| task.input - task.allocated),
-        kernel: each(|task| task.kernel - task.input),
+        kernel: each(kernel),
         output: each(|task| task.output - task.kernel),
         requests: each(|task| task.requests),
         turnarounds: from_the_soonest(runs),
         wall_to_bound: ratios(walls(), bounds.iter().copied()),
         wall_to_none: ratios(walls(), none.iter().map(|run| wall(run))),
         mean_to_none: ratios(means(runs), means(none)),
+        kernel_to_alone: ratios(kernels, kernels_alone),
+        wall_less_line: Spread::of(walls().zip(lines).map(|(wall, line)| wall - line)),
         bound: Spread::of(bounds),
     })
 }
@@ -98,6 +118,10 @@ fn taken(run: &[Times], of: fn(&Times) -> f64) -> Vec<f64> {
 
 fn turnaround(task: &Times) -> f64 {
     task.end - task.init
+}
+
+fn kernel(task: &Times) -> f64 {
+    task.kernel - task.input
 }
 
 /// The turnaround of who was done first, second and so on: medians of the rounds.
@@ -122,21 +146,24 @@ fn wall(run: &[Times]) -> f64 {
 /// What no way to share could beat in a round, in seconds: the least that one of the tasks does off the GPU, and all kernels one after another.
 /// Small tasks leave the GPU idle, and together take no longer than one of them.
 fn bound(case: &Case, runs: &Runs, round: usize) -> Option<f64> {
-    let alone = |work: Work| {
-        let run = runs.get(&(Case::alone(work), Mode::None))?.get(round)?;
-        Some((wall(run), mean(&taken(run, |task| task.kernel - task.input))))
-    };
     if case.only() == Some(Work::Inference) {
-        return alone(Work::Inference).map(|(wall, _)| wall);
+        return alone(runs, Work::Inference, round).map(|(wall, _)| wall);
     }
     let mut host = f64::MAX;
     let mut kernels = 0.0;
     for work in &case.0 {
-        let (wall, kernel) = alone(*work)?;
+        let (wall, kernel) = alone(runs, *work, round)?;
         host = host.min(wall - kernel);
         kernels += kernel;
     }
     Some(host + kernels)
+}
+
+/// What one task takes alone, and its kernel.
+fn alone(runs: &Runs, work: Work, round: usize) -> Option<(f64, f64)> {
+    let times = runs.alone.get(&work)?.get(round)?;
+    let median = |of: fn(&Times) -> f64| Spread::of(taken(times, of)).median;
+    Some((median(turnaround), median(kernel)))
 }
 
 fn row(table: &mut Table, one: &Measured, tier: &str) {
@@ -162,10 +189,13 @@ fn row(table: &mut Table, one: &Measured, tier: &str) {
         ("wall_to_bound", one.wall_to_bound),
         ("wall_to_none", one.wall_to_none),
         ("mean_turnaround_to_none", one.mean_to_none),
+        ("kernel_to_alone", one.kernel_to_alone),
     ];
     spreads.into_iter().for_each(|(name, spread)| add(&mut case, name, spread));
-    if one.case.only() == Some(Work::Inference) {
+    if one.is_inference() {
         add(&mut case, "requests_s", one.requests);
+    } else {
+        add(&mut case, "wall_less_line_s", one.wall_less_line);
     }
     let mode =
         tier.map_or_else(|| one.mode.name().to_owned(), |tier| format!("{} ({tier})", one.mode.name()));
@@ -185,19 +215,31 @@ fn row(table: &mut Table, one: &Measured, tier: &str) {
 
 /// Table 1 of paper 001: what the tasks spend in each phase. For small tasks, what their requests take (paper 000, Figure 4).
 fn phases(all: &[Measured]) -> Table {
-    let heading = ["TASKS", "MODE", "INPUT", "KERNEL", "OUTPUT", "REQUESTS"];
-    let title = "seconds in each phase, the mean of the tasks; the kernel's with what it waits";
+    let heading = ["TASKS", "MODE", "INPUT", "KERNEL", "TO ALONE", "OUTPUT", "REQUESTS"];
+    let title = "seconds in each phase, the mean of the tasks; the kernel's with what it waits, of small tasks from the first request to the last";
     let mut table = Table::new(title, &heading);
     for one in all {
-        let requests = one.case.only() == Some(Work::Inference);
         let cells = [
             one.case.to_string(),
             one.mode.name().to_owned(),
             format!("{:.3}", one.input),
             format!("{:.3}", one.kernel),
+            one.kernel_to_alone.to_string(),
             format!("{:.3}", one.output),
-            if requests { format!("{:.3}", one.requests) } else { "-".to_owned() },
+            if one.is_inference() { format!("{:.3}", one.requests) } else { "-".to_owned() },
         ];
+        table.row(Value::Null, cells);
+    }
+    table
+}
+
+/// Figures 3, 7b, 8b and 9b of paper 001: what all take beyond the line of one alone, and another, and another. Small tasks leave room for each
+/// other, and have no such line.
+fn line(all: &[Measured]) -> Table {
+    let title = "seconds that all took longer than each alone, one after another";
+    let mut table = Table::new(title, &["TASKS", "MODE", "LONGER"]);
+    for one in all.iter().filter(|one| !one.is_inference()) {
+        let cells = [one.case.to_string(), one.mode.name().to_owned(), one.wall_less_line.to_string()];
         table.row(Value::Null, cells);
     }
     table
@@ -229,6 +271,13 @@ fn curves(report: &mut Report, all: &[Measured]) {
             });
             let title = format!("Turnaround of {kind}: mean and deviation");
             report.plot(Plot::new(format!("turnaround-{name}"), title, TASKS, SECONDS, means));
+            let (ending, title, of): (&str, String, fn(&Measured) -> Spread) = if kind == Work::Inference {
+                ("requests", "All requests of each small task".to_owned(), |one| one.kernel)
+            } else {
+                ("line", format!("Wall time of {kind}, less as many alone"), |one| one.wall_less_line)
+            };
+            let plot = Plot::new(format!("{ending}-{name}"), title, TASKS, SECONDS, by_count(&of_kind, of));
+            report.plot(plot);
         }
         if most > 1 {
             let largest = of_kind.iter().filter(|one| one.case.0.len() == most);
@@ -272,18 +321,19 @@ mod tests {
         let run = |ends: [f64; 2]| ends.map(|end| task(10.0, 10.0 + end)).to_vec();
         let case = Case::parse("64:2").unwrap();
         // The second round found the machine twice as slow, and somebody else first.
-        let mut runs = Runs::new();
-        let alone = [1.0, 2.0].map(|end| vec![task(0.0, end)]).to_vec();
-        runs.insert((Case::alone(Work::Matmul(64)), Mode::None), alone);
-        runs.insert((case.clone(), Mode::None), vec![run([4.0, 4.0]), run([8.0, 8.0])]);
+        let mut runs = Runs::default();
+        let alone = [[5.0, 1.0, 0.5], [2.0, 2.0, 9.0]].map(|ends| ends.map(|end| task(0.0, end)).to_vec());
+        runs.alone.insert(Work::Matmul(64), alone.to_vec());
+        runs.shared.insert((case.clone(), Mode::None), vec![run([4.0, 4.0]), run([8.0, 8.0])]);
         let managed = vec![run([2.0, 3.0]), vec![task(10.0, 16.0), task(10.25, 14.25)]];
-        runs.insert((case.clone(), Mode::LeastSlack), managed);
+        runs.shared.insert((case.clone(), Mode::LeastSlack), managed);
         let told = measured(&case, Mode::LeastSlack, &runs).unwrap();
         assert_eq!((told.rounds, told.began_late), (2, 1));
         assert_eq!(told.turnarounds, [3.0, 4.5]);
         assert_eq!(told.wall_to_none, Spread { median: 0.75, least: 0.75, most: 0.75 });
         assert_eq!(told.wall_to_bound, Spread { median: 1.5, least: 1.5, most: 1.5 });
         assert_eq!((told.mean_to_none.least, told.mean_to_none.most), (0.625, 0.625));
+        assert_eq!((told.wall_less_line.least, told.wall_less_line.most), (1.0, 2.0));
         let serial = measured(&case, Mode::Serial, &runs);
         assert!(serial.is_none());
     }

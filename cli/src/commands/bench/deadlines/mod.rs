@@ -112,7 +112,6 @@ impl Deadlines {
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let mut troupe = Troupe::new(self.ground, &interruption)?;
         let mut found = Vec::new();
-        stage.leave_agent();
         let alone = alone(&mut stage, &mut troupe)?;
         let plan = self.plan(alone);
         let about = |workload: &Workload| sim::bound::bound(workload).makespan.as_micros() as f64 / 1e6 + 1.0;
@@ -157,6 +156,9 @@ impl Deadlines {
 fn alone(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Alone> {
     let task = Phases::kernels_of(WORK, KERNEL);
     let mut runs = Vec::new();
+    stage.leave_agent();
+    let progress = Progress::new(ALONE as f64 * WORK.as_micros() as f64 / 1e6);
+    progress.now("a task alone");
     for _ in 0..ALONE {
         let part = Part {
             name: "alone".to_owned(),
@@ -165,7 +167,9 @@ fn alone(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Alone> {
             after: Duration::ZERO,
         };
         runs.extend(troupe.play(stage, &[part], false)?);
+        progress.done(WORK.as_micros() as f64 / 1e6);
     }
+    progress.end();
     let median = |from: fn(&Times) -> f64, to: fn(&Times) -> f64| {
         let seconds = Spread::of(runs.iter().map(|times| to(times) - from(times))).median;
         Span::from_micros((seconds * 1e6) as i64)
@@ -196,7 +200,7 @@ fn one(
     let parts: Vec<Part> = workload.tasks.iter().map(|task| part(task, alone)).collect();
     let times = troupe.play(stage, &parts, false)?;
     if watched {
-        empty(stage)?;
+        empty(stage, troupe.interruption)?;
     } else {
         std::thread::sleep(GAP);
     }

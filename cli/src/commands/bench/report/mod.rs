@@ -174,10 +174,16 @@ impl Output {
             .map_err(Into::into)
     }
 
-    /// On stdout, and into the folder.
+    /// On stdout, and into the folder; in this order, so that a full disk costs nobody what was measured.
     pub(super) fn show(&self, report: &Report) -> Result<()> {
         let wire = report.wire();
         let json = || serde_json::to_string(&wire).context("could not write the report as JSON");
+        let text = match (self.json, self.csv) {
+            (true, _) => json()? + "\n",
+            (_, true) => csv::of(&wire.results),
+            _ => report.text(),
+        };
+        crate::commands::print_all(text.as_bytes())?;
         if let Some(folder) = &self.report {
             self.prepare()?;
             write(folder, report, ".json", &(json()? + "\n"))?;
@@ -187,12 +193,7 @@ impl Output {
                 write(folder, report, &format!("-{}.svg", plot.name), &svg(plot)?)?;
             }
         }
-        let text = match (self.json, self.csv) {
-            (true, _) => json()? + "\n",
-            (_, true) => csv::of(&wire.results),
-            _ => report.text(),
-        };
-        crate::commands::print_all(text.as_bytes())
+        Ok(())
     }
 }
 
