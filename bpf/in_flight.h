@@ -149,6 +149,11 @@ static __always_inline void urgent_is_done(struct span *span, struct gpu_state *
 		measure(span, (now - span->launched) / span->launches);
 	gpu->urgent_work += span->estimate * span->launches;
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
+	/* Another thread of its may have launched meanwhile, and have found it urgent. */
+	if (*(volatile __u64 *)&span->pending) {
+		__sync_fetch_and_or(&gpu->urgent, bit);
+		return;
+	}
 	gpu->urgent_until = now;
 	/* With nothing in flight it took a gap, and gaps are accounted for when they end. */
 	if ((gpu->urgent & mask) || !gpu->ahead_then)

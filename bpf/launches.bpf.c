@@ -10,7 +10,6 @@
 #include <bpf/bpf_helpers.h>
 #include "launches.h"
 
-#define SIGSTOP 19
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_NOT_READY 600
 #define CUDA_ERROR_ECC_UNCORRECTABLE 214
@@ -19,10 +18,13 @@
 #define CUDA_ERROR_ILLEGAL_ADDRESS 700
 #define CUDA_ERROR_TENSOR_MEMORY_LEAK 721
 #define PROCESSES_MAX 4096
-#define CALLS_MAX 16384
+/* Of these the oldest are given up when there are more; on machines with many processors each keeps some hundred places to itself. */
+#define CALLS_MAX 65536
+#define EVENTS_MAX 131072
 #define BLOCKS_MAX 262144
 #define GPUS_MAX 64
 #define RING_BYTES (1 << 20)
+#define AGAIN_AFTER_NS 10000000
 
 #define TABLE(name, kind, entries, key_type, value_type) \
 	struct { \
@@ -50,6 +52,12 @@ struct call {
 	__u32 operation;
 };
 
+/* What anybody may do, managed or not, as often as it likes. */
+struct told {
+	__u32 pid;
+	__u32 kind;
+};
+
 TABLE(SLOTS, BPF_MAP_TYPE_HASH, PROCESSES_MAX, __u32, __u32);
 TABLE(ORDERS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct orders);
 TABLE(SPANS, BPF_MAP_TYPE_ARRAY, PROCESSES_MAX, __u32, struct span);
@@ -60,6 +68,7 @@ TABLE(GPU_STATES, BPF_MAP_TYPE_ARRAY, GPUS_MAX, __u32, struct gpu_state);
 TABLE(CONTROL, BPF_MAP_TYPE_ARRAY, 1, __u32, struct control);
 TABLE(DROPPED, BPF_MAP_TYPE_ARRAY, 1, __u32, __u64);
 TABLE(CALLS, BPF_MAP_TYPE_LRU_HASH, CALLS_MAX, __u64, struct call);
+TABLE(TOLD, BPF_MAP_TYPE_LRU_HASH, PROCESSES_MAX, struct told, __u64);
 TABLE(BLOCKS, BPF_MAP_TYPE_LRU_HASH, BLOCKS_MAX, struct handle, __u64);
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -81,6 +90,17 @@ static __always_inline void tell(__u64 at, __u32 pid, __u32 kind, __u64 value)
 	event->kind = kind;
 	event->value = value;
 	bpf_ringbuf_submit(event, 0);
+}
+
+/* Whoever does that again and again is told of now and then: a tenant must not keep the agent busy with it. */
+static __always_inline void tell_now_and_then(__u64 at, __u32 pid, __u32 kind)
+{
+	struct told told = {.pid = pid, .kind = kind};
+	__u64 *latest = bpf_map_lookup_elem(&TOLD, &told);
+	if (latest && at - *latest < AGAIN_AFTER_NS)
+		return;
+	bpf_map_update_elem(&TOLD, &told, &at, BPF_ANY);
+	tell(at, pid, kind, 0);
 }
 
 /* Keeps the compiler from choosing an address first and reading once: the verifier allows no arithmetic on the registers' address. */
@@ -129,110 +149,33 @@ static __always_inline __u32 slot_of(__u64 cookie, __u32 pid)
 
 #include "streams.h"
 #include "in_flight.h"
+#include "gate.h"
 
-/* Whether the gates obey: an agent that hangs, or whose guard opens them, does not renew its lease. */
-static __always_inline struct control *in_force(__u64 now)
+/* Of two threads, the one whose work was done has its moment by now: this one's is later. */
+static __always_inline __u64 begin(struct span *span)
 {
-	__u32 zero = 0;
-	struct control *control = bpf_map_lookup_elem(&CONTROL, &zero);
-	return control && now < control->lease ? control : 0;
-}
-
-/* A thread that stands and calls the driver all the same was let go by somebody else: we strike it off first. Other threads tell nothing: one may
- * be on its way into a call as this one is stopped, and wait long for a processor there. */
-static __always_inline void notice_leak(__u32 pid, __u64 now)
-{
-	struct standing *standing = bpf_map_lookup_elem(&STANDING, &pid);
-	if (standing && standing->thread == (__u32)bpf_get_current_pid_tgid() && in_force(now))
-		tell(now, pid, SAW_LEAK, 0);
-}
-
-/* A launch that was stopped happened when its process was let go; of that the agent wrote down when. */
-static __always_inline void settle(struct span *span, struct gpu_state *gpu, struct gpu_orders *gpu_orders,
-				   struct orders *orders, __u32 pid, __u64 now)
-{
-	__u64 *resumed, at;
-	if (!span->stands)
-		return;
-	notice_leak(pid, now);
-	resumed = bpf_map_lookup_elem(&RESUMED, &pid);
-	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
-	span->stands = 0;
-	if (span->launches == 0)
-		span->first = span->launched = at;
-	if (orders->flags & BOUNDED)
-		fly(span, gpu, gpu_orders, pid, at);
-	span->launches++;
-}
-
-static __always_inline void stop(struct span *span, __u32 pid, __u64 now, __u32 kind, __u64 value)
-{
-	struct standing standing = {
-		.since = now, .value = value, .why = kind, .thread = (__u32)bpf_get_current_pid_tgid()};
-	/* Nobody is stopped who cannot be written down. */
-	if (bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY))
-		return;
-	if (kind == SAW_STAND || kind == SAW_STAND_BOUND)
-		span->stands = now;
-	/* To this thread. One to the process is swallowed while another thread's is on its way, and the second launch would go through; either stops
-	 * all threads. */
-	if (bpf_send_signal_thread(SIGSTOP)) {
-		bpf_map_delete_elem(&STANDING, &pid);
-		span->stands = 0;
-		return;
-	}
-	tell(now, pid, kind, value);
-}
-
-/* Whether the launch is to be stopped, and as what. */
-static __always_inline __u32 verdict(struct span *span, struct orders *orders, struct gpu_state *gpu,
-				     struct gpu_orders *gpu_orders, __u64 now, __u64 *until)
-{
-	__u64 ahead, left, low;
-	struct control *control = in_force(now);
-	if (!control)
-		return 0;
-	if (orders->flags & SHUT_LAUNCHES)
-		return SAW_STAND;
-	if ((orders->flags & YIELDS) && (gpu->urgent & gpu_orders->urgent_mask) && gpu->urgent_since != orders->beside)
-		return SAW_STAND;
-	if (!(orders->flags & BOUNDED) || !gpu_orders->bound || !span->estimate)
-		return 0;
-	ahead = ahead_of(gpu, gpu_orders, now);
-	if (ahead <= control->early || ahead + span->estimate <= gpu_orders->bound)
-		return 0;
-	left = gpu_orders->bound > span->estimate ? gpu_orders->bound - span->estimate : 0;
-	low = left > control->early ? left : control->early;
-	if (low > gpu_orders->bound / 2)
-		low = gpu_orders->bound / 2;
-	*until = gpu->due - low;
-	span->bounded++;
-	return SAW_STAND_BOUND;
-}
-
-static __always_inline void begin(struct span *span, __u64 now)
-{
+	__u64 now = bpf_ktime_get_ns();
 	span->first = now;
 	span->lost = 0;
 	span->launches = 0;
 	span->bounded = 0;
 	span->mixed = 0;
 	span->run = 0;
+	return now;
 }
 
-static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u32 pid, __u64 now)
+static __always_inline int on_launch(struct span *span, struct orders *orders, __u64 bit, __u64 id, __u64 now)
 {
-	__u32 index = orders->gpu, kind, is_first, turns_urgent;
+	__u32 index = orders->gpu, pid = id >> 32, kind, is_first, turns_urgent;
 	__u64 until = 0;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
 	if (!gpu || !gpu_orders || (span->capturing & bit))
 		return 0;
-	if (!span->pending)
-		begin(span, now);
-	settle(span, gpu, gpu_orders, orders, pid, now);
+	if (!submit(span, bit))
+		now = begin(span);
+	settle(span, gpu, gpu_orders, orders, id, now);
 	kind = verdict(span, orders, gpu, gpu_orders, now, &until);
-	submit(span, bit);
 	/* Whom the bound stops is on its way to the GPU. Of whom a gate stops, the agent says when it went on. */
 	is_first = span->launches == 0 && kind != SAW_STAND;
 	turns_urgent = !kind && (orders->flags & URGENT) && !(gpu->urgent & orders->urgent_bit);
@@ -243,7 +186,7 @@ static __always_inline int on_launch(struct span *span, struct orders *orders, _
 		tell(now, pid, SAW_LAUNCH, 0);
 	}
 	if (kind) {
-		stop(span, pid, now, kind, until);
+		stop(span, id, now, kind, until);
 		return 0;
 	}
 	if (orders->flags & BOUNDED)
@@ -267,40 +210,40 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 	int only_copies = has_only_copies(span, bit);
 	if (span->capturing & bit)
 		return;
-	if (!span->pending) {
-		begin(span, now);
+	if (!submit(span, bit)) {
+		now = begin(span);
 		/* Of a process that was there before its probes, any call tells that it has nothing on the GPU. */
 		if ((orders->flags & TELL_COPIES) || !span->heard) {
 			span->heard = 1;
 			tell(now, pid, SAW_COPY, 0);
 		}
 	}
-	submit(span, bit);
 	if (only_copies)
 		all_wait_for(span, bit);
 }
 
-static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u32 pid, __u64 now)
+static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u64 id, __u64 now)
 {
-	__u32 index = orders->gpu;
+	__u32 index = orders->gpu, pid = id >> 32, launched;
 	__u64 done;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
 	if (!gpu || !gpu_orders || !span->pending)
 		return;
 	done = waited_for(span, call->bits, call->sequence) & span->pending;
+	/* Once nothing is left, another thread may begin anew. */
+	launched = span->launches || span->stands;
 	if (!done || (__sync_fetch_and_and(&span->pending, ~done) & ~done))
 		return;
-	settle(span, gpu, gpu_orders, orders, pid, now);
+	settle(span, gpu, gpu_orders, orders, id, now);
 	if (orders->flags & BOUNDED) {
 		learn(span, gpu, gpu->urgent & gpu_orders->urgent_mask, call->since, pid, now);
 		if (gpu->latest == pid && gpu->due > now)
 			gpu->due = now;
 	}
 	urgent_is_done(span, gpu, gpu_orders->urgent_mask, orders->urgent_bit, now);
-	if (span->launches || (orders->flags & TELL_COPIES))
+	if (launched || (orders->flags & TELL_COPIES))
 		tell(now, pid, SAW_DRAIN, 0);
-	span->launches = 0;
 }
 
 /* What a wait waits for, as it begins. */
@@ -321,13 +264,16 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
 }
 
-static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u32 pid,
-					__u64 id, __u64 now)
+static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u64 id, __u64 now)
 {
-	struct call call = {.operation = OP_ALLOCATE, .out = out, .bytes = bytes};
+	struct call call = {.operation = OP_ALLOCATE, .out = out, .bytes = bytes}, *before = bpf_map_lookup_elem(&CALLS, &id);
+	/* While probes take the place of others, both tell of it. */
+	if (before && before->operation == OP_ALLOCATE && before->out == out && before->bytes == bytes)
+		return;
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
+	notice_leak(id, now);
 	if ((orders->flags & SHUT_ALLOCATIONS) && in_force(now))
-		stop(span, pid, now, SAW_STAND_ALLOCATION, bytes);
+		stop(span, id, now, SAW_STAND_ALLOCATION, bytes);
 }
 
 static __always_inline void on_free(struct span *span, __u64 address, __u32 pid, __u64 now)
@@ -341,10 +287,10 @@ static __always_inline void on_free(struct span *span, __u64 address, __u32 pid,
 	tell(now, pid, SAW_MEMORY, span->memory);
 }
 
-static __always_inline void on_context(struct span *span, struct orders *orders, __u32 pid, __u64 now)
+static __always_inline void on_context(struct span *span, struct orders *orders, __u64 id, __u64 now)
 {
 	if ((orders->flags & SHUT_CONTEXT) && in_force(now))
-		stop(span, pid, now, SAW_STAND_CONTEXT, 0);
+		stop(span, id, now, SAW_STAND_CONTEXT, 0);
 }
 
 SEC("uprobe")
@@ -356,7 +302,7 @@ int on_entry(struct pt_regs *regs)
 	struct orders *orders;
 	struct span *span;
 	if (operation == OP_INIT) {
-		tell(now, pid, SAW_INIT, 0);
+		tell_now_and_then(now, pid, SAW_INIT);
 		return 0;
 	}
 	slot = slot_of(cookie, pid);
@@ -365,13 +311,13 @@ int on_entry(struct pt_regs *regs)
 	if (!orders || !span)
 		return 0;
 	if (operation == OP_CONTEXT) {
-		on_context(span, orders, pid, now);
+		on_context(span, orders, id, now);
 		return 0;
 	}
 	if (operation == OP_ALLOCATE) {
 		__u32 place = (cookie >> 8) & 0xff;
 		__u64 bytes = place == AT_PITCHED ? argument(regs, 3) * argument(regs, 4) : argument(regs, place);
-		on_allocate(span, orders, first, bytes, pid, id, now);
+		on_allocate(span, orders, first, bytes, id, now);
 		return 0;
 	}
 	if (operation == OP_FREE) {
@@ -380,7 +326,7 @@ int on_entry(struct pt_regs *regs)
 	}
 	bit = stream_bit(regs, cookie, id);
 	if (operation == OP_LAUNCH)
-		return on_launch(span, orders, bit, pid, now);
+		return on_launch(span, orders, bit, id, now);
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
 		on_copy(span, orders, bit, pid, now);
 	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT)
@@ -416,7 +362,7 @@ int on_return(struct pt_regs *regs)
 	struct span *span;
 	struct call *call;
 	if ((cookie & 0xff) == OP_CONTEXT) {
-		tell(now, pid, SAW_CONTEXT, 0);
+		tell_now_and_then(now, pid, SAW_CONTEXT);
 		return 0;
 	}
 	call = bpf_map_lookup_elem(&CALLS, &id);
@@ -437,7 +383,7 @@ int on_return(struct pt_regs *regs)
 			/* Nobody can wait for a stream that records: whatever we missed, it does not. */
 			if (span->capturing & call->stream)
 				does_not_record(span, call->stream);
-			drain(span, orders, call, pid, now);
+			drain(span, orders, call, id, now);
 		} else if (call->operation == OP_CAPTURE) {
 			__sync_fetch_and_and(&span->forked, ~call->bits);
 			__sync_fetch_and_or(&span->capturing, call->bits);

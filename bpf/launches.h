@@ -88,14 +88,15 @@ struct span {
 	__u64 asked;     /* when it last asked whether its work was done, and it was not */
 	__u64 stands;    /* since when it stands at its gate; 0: it does not */
 	__u64 memory;    /* bytes it has allocated */
+	__u64 sequence;  /* of its submissions */
 	__u32 launches;  /* since `first` */
 	__u32 bounded;   /* how often the bound stopped it since `first` */
-	__u32 sequence;  /* of its submissions */
 	__u32 heard;     /* the agent has heard of it */
 	__u32 measured;  /* how many spans `least` is of */
 	__u32 mixed;     /* others' work was in flight with it */
 	__u32 run;       /* launches since the GPU last had none of its */
 	__u32 slot;      /* its own */
+	__u32 pad;
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 	__u32 joined[STREAM_BITS]; /* when others last came to wait for all of it, as a submission */
 	__u64 joins[STREAM_BITS];  /* those others: whoever waits for one of them waits for this stream, too */
@@ -116,10 +117,11 @@ struct gpu_state {
 
 /* Who was stopped by us: this list cannot lag behind, since the program that stops writes it first. */
 struct standing {
-	__u64 since;
+	__u64 since;  /* when the latest of its threads was stopped */
+	__u64 began;  /* and the first, since it was last let go */
 	__u64 value;  /* what its event says */
 	__u32 why;    /* the event's kind */
-	__u32 thread; /* which of its threads was about to launch */
+	__u32 pad;
 };
 
 /* What the agent hears. */
@@ -138,7 +140,7 @@ enum kind {
 	SAW_STAND = 6,     /* stopped at a launch */
 	SAW_STAND_ALLOCATION = 7, /* value: bytes */
 	SAW_STAND_BOUND = 8, /* stopped until value: too much is in flight */
-	SAW_LEAK = 9,      /* it was stopped and came again, though nobody let it go */
+	SAW_LEAK = 9,      /* it was stopped and came again, though nobody let it go; value: where it was stopped */
 	SAW_MEMORY = 10,   /* value: bytes it has now */
 	SAW_STAND_CONTEXT = 11, /* stopped before its first context */
 };

@@ -13,7 +13,7 @@ struct mark {
 	__u32 pad;
 };
 
-TABLE(MARKS, BPF_MAP_TYPE_LRU_HASH, CALLS_MAX, struct handle, struct mark);
+TABLE(MARKS, BPF_MAP_TYPE_LRU_HASH, EVENTS_MAX, struct handle, struct mark);
 
 /* A stream's bit. All legacy default streams are one, bit 0: whoever waits for it waits for all others. */
 static __always_inline __u64 bit_of(__u64 stream, __u32 per_thread, __u32 thread)
@@ -54,11 +54,17 @@ static __always_inline __u32 number_of(__u64 bit)
 	return number & (STREAM_BITS - 1);
 }
 
-static __always_inline void submit(struct span *span, __u64 bit)
+/* The number of what comes next; several threads may ask at once. */
+static __always_inline __u32 next_of(struct span *span)
 {
-	span->sequence++;
-	span->last[number_of(bit)] = span->sequence;
-	__sync_fetch_and_or(&span->pending, bit);
+	return __sync_fetch_and_add(&span->sequence, 1) + 1;
+}
+
+/* Which streams had work before. */
+static __always_inline __u64 submit(struct span *span, __u64 bit)
+{
+	span->last[number_of(bit)] = next_of(span);
+	return __sync_fetch_and_or(&span->pending, bit);
 }
 
 /* One or zero, without a branch: the verifier would follow both sides of it 64 times. */
@@ -106,7 +112,7 @@ static __always_inline int has_only_copies(struct span *span, __u64 bit)
 static __always_inline void all_wait_for(struct span *span, __u64 bit)
 {
 	__u32 number = number_of(bit);
-	span->joined[number] = ++span->sequence;
+	span->joined[number] = next_of(span);
 	span->joins[number] = ~bit;
 }
 
@@ -148,7 +154,7 @@ static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, _
 	/* What is recorded does not run, nor does it wait. */
 	if (mark->captured || (span->capturing & bit))
 		return;
-	sequence = ++span->sequence;
+	sequence = next_of(span);
 	/* The legacy default stream does not wait for streams that were made not to block, and those are what programs have beside it. */
 	done = waited_for(span, mark->bits, mark->sequence);
 	for (number = 0; number < STREAM_BITS; number++) {

@@ -98,15 +98,16 @@ pub(super) struct Span {
     launched: u64,
     asked: u64,
     stands: u64,
-    memory: u64,
-    launches: u32,
+    pub(super) memory: u64,
+    sequence: u64,
+    pub(super) launches: u32,
     bounded: u32,
-    sequence: u32,
     heard: u32,
     measured: u32,
     mixed: u32,
     run: u32,
     slot: u32,
+    pad: u32,
     last: [u32; STREAM_BITS],
     joined: [u32; STREAM_BITS],
     joins: [u64; STREAM_BITS],
@@ -116,6 +117,11 @@ impl Span {
     /// It has work on the GPU.
     pub(super) fn is_busy(self) -> bool {
         self.pending != 0
+    }
+
+    /// It has work on the GPU that others wait for: not copies alone.
+    pub(super) fn is_in_the_way(self) -> bool {
+        self.is_busy() && self.launches > 0
     }
 
     /// The process in that slot has nothing on the GPU.
@@ -135,14 +141,15 @@ impl Span {
             asked: 0,
             stands: 0,
             memory: 0,
+            sequence: 0,
             launches: 0,
             bounded: 0,
-            sequence: 0,
             heard: 0,
             measured: 0,
             mixed: 0,
             run: 0,
             slot,
+            pad: 0,
             last: [0; STREAM_BITS],
             joined: [0; STREAM_BITS],
             joins: [0; STREAM_BITS],
@@ -170,9 +177,10 @@ pub(super) struct GpuState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     pub(super) since: u64,
+    began: u64,
     pub(super) value: u64,
     pub(super) why: u32,
-    thread: u32,
+    pad: u32,
 }
 
 /// The size of [`Standing`].
@@ -263,6 +271,6 @@ mod tests {
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
         assert_eq!(["SLOTS", "ORDERS", "SPANS"].map(entries), [SLOTS; 3]);
-        assert_eq!(size_of::<Span>(), 14 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 15 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
     }
 }
