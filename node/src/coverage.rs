@@ -12,13 +12,17 @@ use crate::views;
 use sched::scheduler::Role;
 use sched::task::Grip;
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Span, Terms};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How much is remembered of a process that is not on any GPU yet.
 const EARLY_MAX: usize = 64;
 
 /// How long others that are due sooner may come first when contexts are made.
 const OVERTAKEN_FOR: Span = Span::from_secs(10);
+
+/// How long a process that called the driver, and has no context yet, counts as one that shares a GPU. Some only ask whether there is one, and
+/// live on for hours.
+const STARTS_FOR: Span = Span::from_secs(60);
 
 /// How often a process may be resumed at its gate by others before the gate alone is not trusted with it.
 const LEAKS_MAX: u32 = 2;
@@ -31,6 +35,31 @@ struct Start {
     container: Option<ContainerId>,
     /// What it did before anybody knew on which GPU.
     early: Vec<(Instant, Work)>,
+}
+
+/// Somebody who uses a GPU, or is about to.
+struct Person {
+    gpus: BTreeSet<GpuId>,
+    /// Nobody knows yet on which it will be.
+    anywhere: bool,
+    terms: Terms,
+}
+
+impl Default for Person {
+    fn default() -> Self {
+        Self { gpus: BTreeSet::new(), anywhere: false, terms: Terms::UNMANAGED }
+    }
+}
+
+impl Person {
+    /// Whether both may be held, and use the same GPU.
+    fn shares_with(&self, other: &Person) -> bool {
+        let may_meet =
+            |one: &Person, other: &Person| one.anywhere && (other.anywhere || !other.gpus.is_empty());
+        let both_managed = self.terms.managed && other.terms.managed;
+        both_managed
+            && (may_meet(self, other) || may_meet(other, self) || !self.gpus.is_disjoint(&other.gpus))
+    }
 }
 
 /// Who should be seen: on which GPU, if it is known, and how much.
@@ -53,6 +82,8 @@ pub(crate) struct Probed {
     leaks: HashMap<Process, u32>,
     /// Whose launches are seen only because it is held: until it is let go, or it would be let go with its probes.
     kept: HashSet<Process>,
+    /// Until when those count who have no context yet, the first of them.
+    starting_until: Option<Instant>,
     /// The probes were asked for what they have not told yet.
     asked: bool,
     /// Something changed that coverage or roles depend on.
@@ -69,6 +100,11 @@ impl Probed {
         self.starts.get(&process).map(|start| start.at)
     }
 
+    /// Whether a process's probes are wanted, as far as was ordered.
+    pub(crate) fn is_seen(&self, process: Process) -> bool {
+        self.ordered.contains_key(&process)
+    }
+
     /// Whether everything a process did on the GPU was seen.
     pub(crate) fn saw_all_of(&self, process: Process) -> bool {
         self.covered.get(&process) == Some(&true)
@@ -79,6 +115,11 @@ impl Probed {
         self.saw_all_of(process)
             && !self.widened.contains(&process)
             && matches!(self.ordered.get(&process), Some(Coverage::Work | Coverage::Requests))
+    }
+
+    /// The containers of those who have called the driver, and are on no GPU yet, for all we know.
+    pub(crate) fn starting_in(&self) -> impl Iterator<Item = ContainerId> {
+        self.starts.values().filter_map(|start| start.container)
     }
 
     pub(crate) fn forget(&mut self, process: Process) {
@@ -211,19 +252,21 @@ impl Owner {
             match work {
                 Work::AtLaunch if Some(gpu) != first && !self.is_in_hand(process, gpu) => {}
                 Work::Copies => self.learn(at, Fact::Copying { process, gpu }),
-                // It went on once, whichever GPU that was for.
-                Work::Leaked if Some(gpu) == first => self.on_leak(at, process, gpu),
                 Work::Submitted | Work::Leaked => self.learn(at, Fact::Submitted { process, gpu }),
                 Work::Drained => self.learn(at, Fact::Drained { process, gpu }),
                 Work::AtLaunch => self.learn(at, Fact::AtLaunch { process, gpu }),
                 Work::AtAllocation(bytes) => self.learn(at, Fact::AtAllocation { process, gpu, bytes }),
-                Work::Resumed => self.learn(at, Fact::Resumed { process, gpu }),
+                Work::Resumed | Work::LeakedAtAllocation => self.learn(at, Fact::Resumed { process, gpu }),
                 // Half of the story is worse than NVML's whole.
                 Work::Memory(bytes) if self.probed.saw_all_of(process) => {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
                 Work::Memory(_) => {}
             }
+        }
+        // It went on once, whichever GPU that was for.
+        if let (Work::Leaked | Work::LeakedAtAllocation, Some(gpu)) = (work, first) {
+            self.on_leak(at, process, gpu);
         }
     }
 
@@ -239,12 +282,15 @@ impl Owner {
             self.places_of(*process).iter().any(|(gpu, _)| self.is_in_hand(*process, *gpu))
         };
         let kept = self.probed.kept.iter().all(in_hand);
-        if !std::mem::take(&mut self.probed.stale) && kept {
+        let starting = self.probed.starting_until.is_none_or(|until| now < until);
+        if !std::mem::take(&mut self.probed.stale) && kept && starting {
             return;
         }
         let Some(launches) = self.probed.launches.clone() else { return };
-        let (wanted, kept) = self.wanted();
+        let (wanted, kept) = self.wanted(now);
         self.probed.kept = kept;
+        let starts = self.probed.starts.values().map(|start| start.at + STARTS_FOR);
+        self.probed.starting_until = starts.filter(|until| *until > now).min();
         for (process, (gpu, coverage)) in wanted {
             let before = match coverage {
                 Some(coverage) => self.probed.ordered.insert(process, coverage),
@@ -314,33 +360,23 @@ impl Owner {
             .for_each(|process| launches.let_run(process));
     }
 
-    /// Everybody we know of, where it is, and how much of it should be seen; and of whom that is because it is held.
-    pub(crate) fn wanted(&self) -> (Wanted, HashSet<Process>) {
-        let tracker = self.scheduler.tracker();
-        let terms = |container: Option<ContainerId>| {
-            let known = container.and_then(|container| self.registry.get(container));
-            known.and_then(|known| known.terms).unwrap_or(Terms::UNMANAGED)
-        };
-        let mut people: BTreeMap<Process, (Option<GpuId>, Terms)> = self
-            .probed
-            .starts
-            .iter()
-            .map(|(process, start)| (*process, (None, terms(start.container))))
+    /// Everybody we know of, where it is first, and how much of it should be seen; and of whom that is because it is held.
+    pub(crate) fn wanted(&self, now: Instant) -> (Wanted, HashSet<Process>) {
+        let in_hand: HashSet<Process> = self
+            .scheduler
+            .tracker()
+            .tasks()
+            .filter(|task| task.grip != Grip::Free)
+            .map(|task| task.process)
             .collect();
-        people.extend(tracker.tasks().map(|task| (task.process, (Some(task.gpu), terms(task.container)))));
-        let managed: Vec<Option<GpuId>> =
-            people.values().filter(|(_, terms)| terms.managed).map(|(gpu, _)| *gpu).collect();
-        let shares = |gpu: Option<GpuId>| {
-            let beside = managed.iter().filter(|other| gpu.is_none() || other.is_none() || **other == gpu);
-            beside.count() > 1
-        };
-        let in_hand: HashSet<Process> =
-            tracker.tasks().filter(|task| task.grip != Grip::Free).map(|task| task.process).collect();
+        let people = self.people(now);
         let mut kept = HashSet::new();
-        let mut wants = |process, gpu, terms: Terms| match terms.mode {
-            _ if !terms.managed => None,
+        let mut wants = |process: Process, person: &Person| match person.terms.mode {
+            _ if !person.terms.managed => None,
             Mode::Burst => Some(Coverage::Requests),
-            _ if shares(gpu) => Some(Coverage::Work),
+            _ if people.iter().any(|(other, beside)| *other != process && beside.shares_with(person)) => {
+                Some(Coverage::Work)
+            }
             _ if in_hand.contains(&process) => {
                 kept.insert(process);
                 Some(Coverage::Work)
@@ -348,9 +384,29 @@ impl Owner {
             Mode::Memory => Some(Coverage::Memory),
             Mode::Process => None,
         };
-        let wanted =
-            people.into_iter().map(|(process, (gpu, terms))| (process, (gpu, wants(process, gpu, terms))));
+        let wanted = people
+            .iter()
+            .map(|(process, person)| (*process, (person.gpus.first().copied(), wants(*process, person))));
         (wanted.collect(), kept)
+    }
+
+    /// Everybody who may use a GPU. One that has begun may use any, and soon does, or it does not count.
+    fn people(&self, now: Instant) -> BTreeMap<Process, Person> {
+        let terms = |container: Option<ContainerId>| {
+            let known = container.and_then(|container| self.registry.get(container));
+            known.and_then(|known| known.terms).unwrap_or(Terms::UNMANAGED)
+        };
+        let starting = self.probed.starts.iter().map(|(process, start)| {
+            let anywhere = now < start.at + STARTS_FOR;
+            (*process, Person { gpus: BTreeSet::new(), anywhere, terms: terms(start.container) })
+        });
+        let mut people: BTreeMap<Process, Person> = starting.collect();
+        for task in self.scheduler.tracker().tasks() {
+            let person = people.entry(task.process).or_default();
+            person.gpus.insert(task.gpu);
+            (person.anywhere, person.terms) = (false, terms(task.container));
+        }
+        people
     }
 
     fn places_of(&self, process: Process) -> Vec<(GpuId, Option<ContainerId>)> {
@@ -358,9 +414,8 @@ impl Owner {
         tasks.map(|task| (task.gpu, task.container)).collect()
     }
 
-    /// A tenant can resume itself. One launch got through; the next was stopped again.
+    /// A tenant can resume itself. One launch, or allocation, got through; the next was stopped again.
     fn on_leak(&mut self, at: Instant, process: Process, gpu: GpuId) {
-        self.learn(at, Fact::Submitted { process, gpu });
         let leaks = self.probed.leaks.entry(process).or_default();
         *leaks += 1;
         let leaks = *leaks;

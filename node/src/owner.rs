@@ -324,7 +324,8 @@ impl Owner {
     /// Docker tells when a container is removed. Of others nobody does, so they are forgotten when they are many and idle.
     fn forget_the_idle(&mut self, at: Instant) {
         for number in self.registry.forgettable() {
-            let busy = self.scheduler.tracker().tasks().any(|task| task.container == Some(number));
+            let known_on_gpus = self.scheduler.tracker().tasks().filter_map(|task| task.container);
+            let busy = known_on_gpus.chain(self.probed.starting_in()).any(|container| container == number);
             if let Some(known) = self.registry.get(number).filter(|_| !busy) {
                 let id = known.id.clone();
                 self.part(at, &id);
@@ -436,6 +437,8 @@ impl Owner {
                     let happened = self.actuator.act(action, &task);
                     let is_release =
                         matches!(action, sched::Action::Release { .. } | sched::Action::Pass { .. });
+                    // Its probes may be about to leave, and would let it go.
+                    self.probed.stale |= !is_release && !self.probed.is_seen(task.process);
                     self.note(if is_release { before } else { clock::now() }, happened);
                 }
             }

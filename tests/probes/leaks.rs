@@ -2,6 +2,7 @@
 
 use crate::daemon::{output, shared};
 use crate::errors::alone;
+use crate::program::in_a_container;
 use crate::scene::{Scene, eventually};
 use crate::stand::{Box, events, one_runs_and_one_stands, remove, stands_again_and_again};
 use serde_json::Value;
@@ -43,6 +44,46 @@ fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
     agent.stop();
     second.comes_to_run();
     remove(&scene, &[&first, &second]);
+}
+
+/// Whoever is stopped, the other of its threads comes next.
+#[test]
+fn threads_that_launch_in_turn_are_noticed_like_one() {
+    let _turn = alone();
+    let scene = Scene::new(shared(), 1);
+    let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
+    let batch = ["leeway", "work", "batch", "--kernel-us", "1000", "--for", "10m"];
+    let first = Box::start(&scene, "before-turns", &["-dl", "30m"], &batch);
+    let tenant = in_a_container(&scene, "turns", &["-dl", "1h"], "launches_in_turn_from_two_threads");
+    tenant.comes_to_stand();
+    assert_eq!(leaks(&scene), [] as [Value; 0]);
+    resumes_itself(&scene, &tenant);
+    eventually("a container that is frozen", || tenant.is_frozen().then_some(()));
+    remove(&scene, &[&first, &tenant]);
+    agent.stop();
+}
+
+#[test]
+fn who_resumes_itself_where_it_waits_for_memory_is_noticed() {
+    let _turn = alone();
+    let scene = Scene::with_memory(shared(), 1, Some("24GiB"));
+    let agent = scene.agent_with(&["--policy", "least-slack"]);
+    let hold = ["leeway", "work", "hold", "--memory", "20GiB", "--for", "10m"];
+    let first = Box::start(&scene, "has-memory", &["-dl", "30m"], &hold);
+    eventually("memory that is taken", || {
+        scene
+            .tasks(&first.name)
+            .iter()
+            .any(|task| task["gpu_memory_bytes"].as_u64() >= Some(20 << 30))
+            .then_some(())
+    });
+    let tenant = in_a_container(&scene, "wants-memory", &["-dl", "1h"], "asks_for_memory_again_and_again");
+    tenant.comes_to_stand();
+    assert_eq!(leaks(&scene), [] as [Value; 0]);
+    resumes_itself(&scene, &tenant);
+    eventually("a container that is frozen", || tenant.is_frozen().then_some(()));
+    remove(&scene, &[&first, &tenant]);
+    agent.stop();
 }
 
 /// Nobody is held: the server has nothing to do. Who queues much beside it is bounded, though it has a deadline, for that is far longer.

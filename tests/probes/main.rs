@@ -28,6 +28,7 @@ mod times;
 mod requests;
 
 mod gate;
+mod hostile;
 mod leaks;
 
 mod lives;

@@ -108,6 +108,11 @@ fn uses_streams_events_graphs_and_threads() {
         driver.launch(minds);
         wait(minds);
     });
+    two_threads(&driver, two);
+}
+
+fn two_threads(driver: &Driver, stream: u64) {
+    let wait = |stream: u64| assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
     request("two threads with their own default streams", || {
         let both = Barrier::new(2);
         std::thread::scope(|scope| {
@@ -122,11 +127,11 @@ fn uses_streams_events_graphs_and_threads() {
         });
     });
     request("one thread launches, another waits", || {
-        (0..3).for_each(|_| driver.launch(two));
+        (0..3).for_each(|_| driver.launch(stream));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 driver.use_in_this_thread();
-                wait(two);
+                wait(stream);
             });
         });
     });
@@ -163,6 +168,75 @@ fn streams_that_wait_for_each_other(driver: &Driver, [one, two, three]: [u64; 3]
         wait(two);
         wait(one);
     });
+}
+
+/// How often two threads launch in turn before somebody waits for that.
+const TURNS: usize = 64;
+/// A copy of the driver's library that is loaded after it, and so below it, where there is one; and never called.
+pub(crate) const UNUSED: &str = "/unused/libcuda.so.1";
+
+/// As long as it is let. Whoever launched does not wait for it, nor does it come next.
+#[test]
+fn launches_in_turn_from_two_threads() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    // SAFETY: the library has no initialisers beyond Rust's own.
+    let load = |path: &Path| unsafe { libloading::Library::new(path) }.expect("a library");
+    let _used = load(&Path::new(FOLDER_IN_CONTAINER).join("libcuda.so.1"));
+    let _unused = Some(Path::new(UNUSED)).filter(|path| path.exists()).map(load);
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    let stream = driver.stream(NON_BLOCKING);
+    let turns = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for own in 0..2 {
+            let (driver, turns) = (&driver, &turns);
+            scope.spawn(move || {
+                driver.use_in_this_thread();
+                for turn in 0.. {
+                    turns.wait();
+                    if turn % 2 == own {
+                        driver.launch_short(stream);
+                    }
+                    turns.wait();
+                    if turn % TURNS < 2 && turn % 2 != own {
+                        assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// More than a GPU has that somebody else uses.
+const MUCH: usize = 20 << 30;
+
+#[test]
+fn asks_for_memory_again_and_again() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    loop {
+        let mut block = 0_u64;
+        let _ = call!(driver, "cuMemAlloc_v2"(&raw mut block => *mut u64, MUCH => usize));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn asks_for_the_driver_again_and_again() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    // SAFETY: the type is that of `cuda.h`.
+    let init =
+        unsafe { driver.library.get::<unsafe extern "C" fn(u32) -> u32>("cuInit") }.expect("a function");
+    loop {
+        // SAFETY: as above.
+        unsafe { init(0) };
+    }
 }
 
 /// How many threads launch, how often each, and how long each pauses in between.

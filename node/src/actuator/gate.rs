@@ -1,10 +1,26 @@
 //! The launch gate: the process is stopped by the kernel at its next launch, before the launch reaches the GPU.
 
-use super::{LaunchGate, is_under_a_shell};
+use super::is_under_a_shell;
 use crate::facts::launches::Launches;
 use sched::Process;
 use sched::task::Gate;
 use std::io;
+
+/// Holds a process at its next launch or allocation, before it reaches the GPU.
+pub trait LaunchGate: Send {
+    /// Whether this process's launches are seen on this GPU, so that it can be held there.
+    fn covers(&self, process: Process) -> bool;
+    /// From the return of this call on, the process stops at its next launch (or allocation).
+    fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
+    /// Lets the process make the allocation it stands at; the gate stays shut.
+    fn pass(&mut self, process: Process) -> io::Result<()>;
+    /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
+    fn let_run(&mut self, process: Process);
+    /// The same of one that can, and launches.
+    fn let_launch(&mut self, process: Process);
+    /// Lets the process through, and lets it run if it stands at the gate. Of one that is not seen there nothing is to be done.
+    fn open(&mut self, process: Process) -> io::Result<()>;
+}
 
 impl LaunchGate for Launches {
     /// A program that a shell watches is not stopped alone: the shell would take it for the user's doing.
@@ -18,6 +34,10 @@ impl LaunchGate for Launches {
 
     fn let_run(&mut self, process: Process) {
         Launches::let_run(self, process);
+    }
+
+    fn let_launch(&mut self, process: Process) {
+        Launches::let_launch(self, process);
     }
 
     fn pass(&mut self, process: Process) -> io::Result<()> {

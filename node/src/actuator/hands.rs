@@ -4,7 +4,7 @@ use super::freezer::{Freezer, LOOK_FIRST, LOOK_MAX};
 use super::pause;
 use crate::clock;
 use crate::facts::{Teller, Told};
-use crate::run::Connect;
+use crate::run::{Connect, or_abort};
 use sched::{ContainerId, Instant};
 use std::collections::VecDeque;
 use std::io;
@@ -48,8 +48,8 @@ impl Hands {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (told, connect, told_too) = (teller.clone(), connect.clone(), teller.clone());
         let threads = vec![
-            named("freezer").spawn(move || freeze_and_thaw(&to_cgroups, &told))?,
-            named("pause").spawn(move || pause_and_unpause(&to_docker, &connect, &told_too))?,
+            named("freezer").spawn(move || or_abort(|| freeze_and_thaw(&to_cgroups, &told)))?,
+            named("pause").spawn(move || or_abort(|| pause_and_unpause(&to_docker, &connect, &told_too)))?,
         ];
         Ok(Self { cgroups, docker, threads })
     }

@@ -20,6 +20,7 @@ mod swapper;
 mod swapping;
 mod told;
 
+pub use gate::LaunchGate;
 pub use hands::Done;
 pub use shell::is_under_a_shell;
 pub use swapper::Moved;
@@ -37,20 +38,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use swapping::Away;
 use wire::swap::SwappedLine;
-
-/// Holds a process at its next launch or allocation, before it reaches the GPU.
-pub trait LaunchGate: Send {
-    /// Whether this process's launches are seen on this GPU, so that it can be held there.
-    fn covers(&self, process: Process) -> bool;
-    /// From the return of this call on, the process stops at its next launch (or allocation).
-    fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
-    /// Lets the process make the allocation it stands at; the gate stays shut.
-    fn pass(&mut self, process: Process) -> io::Result<()>;
-    /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
-    fn let_run(&mut self, process: Process);
-    /// Lets the process through, and lets it run if it stands at the gate. Of one that is not seen there nothing is to be done.
-    fn open(&mut self, process: Process) -> io::Result<()>;
-}
 
 /// What came of something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -426,15 +413,16 @@ impl Actuator {
         stand: &[(ContainerId, Process, GpuId)],
     ) -> Vec<Happened> {
         for (number, place) in &mut self.places {
-            let away = self.away.values().any(|away| away.container == *number);
-            let stands = stand.iter().any(|(container, ..)| container == number);
-            place.hands_off |= chosen(*number) && (away || stands || place.holds_anything());
+            let mut in_hand =
+                self.away.values().map(|away| away.container).chain(stand.iter().map(|one| one.0));
+            place.hands_off |=
+                chosen(*number) && (place.holds_anything() || in_hand.any(|one| one == *number));
         }
         let mut happened = self.let_go(|number, _| chosen(number));
         for (_, process, gpu) in stand.iter().copied().filter(|(container, ..)| chosen(*container)) {
             let let_go = Happened::Fact(Fact::LetGo { process, gpu });
             if let Some(gate) = self.gate.as_mut().filter(|_| !happened.contains(&let_go)) {
-                gate.let_run(process);
+                gate.let_launch(process);
                 happened.push(let_go);
             }
         }

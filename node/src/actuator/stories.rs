@@ -121,6 +121,10 @@ impl LaunchGate for Gatekeeper {
         self.hears("let run");
     }
 
+    fn let_launch(&mut self, _: Process) {
+        self.hears("let launch");
+    }
+
     fn open(&mut self, _: Process) -> io::Result<()> {
         self.hears("open");
         Ok(())
@@ -160,7 +164,7 @@ fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
     assert!(!scene.actuator.leaves_alone(task.process));
     let let_go = Happened::Fact(Fact::LetGo { process: task.process, gpu: GPU });
     assert_eq!(scene.actuator.leave_alone(|container| container == BOX, &stand), [let_go]);
-    assert_eq!(gate.lock().unwrap().words, ["let run"]);
+    assert_eq!(gate.lock().unwrap().words, ["let launch"]);
     assert!(scene.actuator.leaves_alone(task.process), "it is not held again");
 }
 

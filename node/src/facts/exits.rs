@@ -4,6 +4,7 @@
 
 use super::{Teller, Told, process};
 use crate::clock;
+use crate::run::or_abort;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -33,7 +34,7 @@ impl Exits {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let exits = Self { epoll, watched: Arc::default(), seen: Arc::default(), teller };
         let waiter = exits.clone();
-        std::thread::Builder::new().name("exits".to_owned()).spawn(move || waiter.wait())?;
+        std::thread::Builder::new().name("exits".to_owned()).spawn(move || or_abort(|| waiter.wait()))?;
         Ok(exits)
     }
 

@@ -10,6 +10,7 @@ use super::pace::Pace;
 pub use super::pace::QUIET_MAX;
 use super::{Found, Teller, Told, process};
 use crate::clock;
+use crate::run::or_abort;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -126,7 +127,7 @@ pub fn start(
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new()
         .name("gpu".to_owned())
-        .spawn(move || watch(driver.as_deref(), &teller, &exits, &poll))
+        .spawn(move || or_abort(|| watch(driver.as_deref(), &teller, &exits, &poll)))
 }
 
 struct Watch<'a, 'n> {

@@ -19,11 +19,10 @@ pub struct Released {
     pub failed: Vec<(String, String)>,
 }
 
-/// Lets go everything that is held, or one container, and whoever is probed and stands. What runs already stays as it is.
+/// Lets go everything that is held, or one container, and whoever is probed and stands: of those nobody knows whose they are. What runs already
+/// stays as it is.
 pub fn everything(run_dir: &Path, connect: &Connect, only: Option<&str>) -> Released {
-    if only.is_none() {
-        crate::facts::launches::let_go(run_dir);
-    }
+    crate::facts::launches::let_go(run_dir);
     held(run_dir, connect, only)
 }
 

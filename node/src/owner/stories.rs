@@ -115,15 +115,47 @@ fn a_process_on_two_gpus_stands_where_it_yields_and_where_it_is_held() {
 fn who_is_held_keeps_its_probes_until_it_is_let_go_also_when_it_is_the_last() {
     with_owner(|owner| {
         let (held, other) = (comes(owner, 1, 0), comes(owner, 2, 0));
-        let seen = |owner: &Owner| owner.wanted().0[&held].1;
+        let seen = |owner: &Owner| owner.wanted(clock::now()).0[&held].1;
         assert_eq!(seen(owner), Some(Coverage::Work), "it shares");
         owner.scheduler.set_policy(clock::now(), GpuId(0), Box::new(HoldsAll));
         owner.scheduler.decide(clock::now());
         owner.take(clock::now(), Told::ProcessGone(other));
         assert_eq!(seen(owner), Some(Coverage::Work), "it stands, and would go on without");
-        assert!(owner.wanted().1.contains(&held));
+        assert!(owner.wanted(clock::now()).1.contains(&held));
         owner.learn(clock::now(), Fact::LetGo { process: held, gpu: GpuId(0) });
         assert_eq!(seen(owner), None);
+    });
+}
+
+/// It has a little of its memory on the first GPU, and its work on the fourth.
+#[test]
+fn who_uses_several_gpus_shares_each_of_them() {
+    with_owner(|owner| {
+        let several = comes(owner, 1, 3);
+        comes(owner, 1, 0);
+        let alone = owner.wanted(clock::now()).0;
+        assert_eq!(alone[&several], (Some(GpuId(0)), None), "it yields, or not, on the first");
+        let other = comes(owner, 2, 3);
+        let wanted = owner.wanted(clock::now()).0;
+        assert_eq!([several, other].map(|process| wanted[&process].1), [Some(Coverage::Work); 2]);
+    });
+}
+
+/// Some programs ask the driver whether there is a GPU, and use none.
+#[test]
+fn who_only_asks_for_the_driver_shares_for_a_while() {
+    with_owner(|owner| {
+        let works = comes(owner, 1, 0);
+        let asks = sched::Process { pid: u32::MAX - 2, started: 1 };
+        let labels = Labels::from([("leeway.deadline".to_owned(), "10s".to_owned())]);
+        let home = Home::Cgroup("/box-2".to_owned(), labels);
+        let start = clock::now();
+        owner.take(start, Told::Probes(Seen::Init(asks, home)));
+        let wanted = |owner: &Owner, now| [works, asks].map(|process| owner.wanted(now).0[&process].1);
+        assert_eq!(wanted(owner, start), [Some(Coverage::Work); 2]);
+        assert_eq!(wanted(owner, start + Span::from_secs(60)), [None; 2]);
+        let number = owner.registry.by_id("/box-2").expect("a container");
+        assert!(owner.probed.starting_in().any(|container| container == number), "it is not forgotten");
     });
 }
 
@@ -137,7 +169,7 @@ fn word_of_a_process_after_word_of_its_end_is_old_news() {
         owner.take(clock::now(), Told::Probes(Seen::Covered(process, true)));
         assert_eq!(owner.probed.start_of(process), None);
         assert!(!owner.probed.saw_all_of(process));
-        assert!(owner.wanted().0.is_empty());
+        assert!(owner.wanted(clock::now()).0.is_empty());
     });
 }
 
@@ -147,6 +179,8 @@ fn who_resumes_itself_is_told_of_once_on_however_many_gpus_it_is() {
         let process = comes(owner, 1, 1);
         comes(owner, 1, 0);
         owner.take(clock::now(), Told::Probes(Seen::Work(process, Work::Leaked)));
+        let busy = owner.scheduler.tracker().tasks().filter(|task| task.demand == Demand::Busy).count();
+        assert_eq!(busy, 2, "where its launch went nobody knows");
         let told = owner.feed.follow(0).0;
         let leaked = told.iter().filter(|(_, line)| line.event == "leaked").count();
         assert_eq!(leaked, 1, "{told:?}");

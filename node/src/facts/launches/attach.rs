@@ -52,6 +52,15 @@ pub(super) enum Order {
     Gone(Process),
 }
 
+/// The probes of one process.
+struct Probed {
+    set: Set,
+    /// Nothing was missed before they were there.
+    fresh: bool,
+    /// One for each of its libraries.
+    links: Vec<Link>,
+}
+
 /// The thread's own.
 pub(super) struct Attacher {
     pub(super) programs: Programs,
@@ -60,7 +69,7 @@ pub(super) struct Attacher {
     pub(super) driver: Option<PathBuf>,
     symbols: HashMap<Identity, Symbols>,
     starts: HashMap<Identity, Link>,
-    links: HashMap<Process, (Set, Link)>,
+    probed: HashMap<Process, Probed>,
     leaving: HashMap<Process, Instant>,
     /// Links that nobody needs any more.
     out: Sender<Link>,
@@ -80,7 +89,7 @@ impl Attacher {
             driver,
             symbols: HashMap::new(),
             starts: HashMap::new(),
-            links: HashMap::new(),
+            probed: HashMap::new(),
             leaving: HashMap::new(),
             out: takers_out()?,
         })
@@ -119,26 +128,30 @@ impl Attacher {
         match order {
             Order::Cover(process, Some(set)) => {
                 self.leaving.remove(&process);
-                if self.links.get(&process).is_none_or(|(has, _)| *has != set) {
-                    self.cover(process, set);
+                match self.probed.get(&process).filter(|probed| probed.set == set) {
+                    // It was said already that they would leave.
+                    Some(probed) => {
+                        self.teller.tell(Told::Probes(Seen::Covered(process, probed.fresh)));
+                    }
+                    None => self.cover(process, set),
                 }
             }
             Order::Cover(process, None) => {
-                if self.links.contains_key(&process) {
+                if self.probed.contains_key(&process) {
                     self.leaving.insert(process, Instant::now() + LEAVE_AFTER);
                 } else {
                     self.leave(process);
                 }
             }
             Order::Met(process) => {
-                if let Ok(library) = Library::of(process.pid) {
+                for library in Library::all_of(process.pid).into_iter().flatten() {
                     let _ = self.probe_starts(&library);
                 }
             }
             Order::Gone(process) => {
                 self.leaving.remove(&process);
-                let link = self.links.remove(&process);
-                self.take_out(link);
+                let probed = self.probed.remove(&process);
+                self.take_out(probed);
             }
         }
     }
@@ -147,11 +160,11 @@ impl Attacher {
         // Struck off meanwhile: nobody needs it any more.
         let Some(slot) = self.shared.gates().slot(process) else { return };
         match self.attach(process, slot, set) {
-            Ok(link) => {
-                // The old ones go after the new ones are there: whoever is held stays held.
-                let before = self.links.insert(process, (set, link));
-                self.take_out(before);
+            Ok(links) => {
                 let fresh = self.shared.cover(process, set == Set::Work);
+                // The old ones go after the new ones are there: whoever is held stays held.
+                let before = self.probed.insert(process, Probed { set, fresh, links });
+                self.take_out(before);
                 self.teller.tell(Told::Probes(Seen::Covered(process, fresh)));
             }
             Err(why) => {
@@ -163,9 +176,20 @@ impl Attacher {
         }
     }
 
-    fn attach(&mut self, process: Process, slot: u32, set: Set) -> Result<Link, String> {
-        let library = Library::of(process.pid).map_err(|error| error.to_string())?;
-        let symbols = self.symbols(&library)?;
+    /// All of its libraries, or none: who is believed to be seen must be.
+    fn attach(&mut self, process: Process, slot: u32, set: Set) -> Result<Vec<Link>, String> {
+        let libraries = Library::all_of(process.pid).map_err(|error| error.to_string())?;
+        libraries.iter().map(|library| self.attach_to(library, process, slot, set)).collect()
+    }
+
+    fn attach_to(
+        &mut self,
+        library: &Library,
+        process: Process,
+        slot: u32,
+        set: Set,
+    ) -> Result<Link, String> {
+        let symbols = self.symbols(library)?;
         let (entries, returns) = (symbols.entries(set).with_slot(slot), symbols.returns(set).with_slot(slot));
         let link = self.programs.attach(&library.path(), Some(process.pid), &entries, &returns);
         link.map_err(|error| error.to_string())
@@ -178,12 +202,12 @@ impl Attacher {
         self.shared.wake();
         if dismissed {
             // Dropped here, though it takes a while: before new ones come, the old ones must be out.
-            drop(self.links.remove(&process));
+            drop(self.probed.remove(&process));
         }
     }
 
-    fn take_out(&self, link: Option<(Set, Link)>) {
-        if let Some((_, link)) = link {
+    fn take_out(&self, probed: Option<Probed>) {
+        for link in probed.into_iter().flat_map(|probed| probed.links) {
             let _ = self.out.send(link);
         }
     }

@@ -10,14 +10,14 @@
 
 mod bounded;
 mod contexts;
+mod missed;
 mod roles;
 #[cfg(test)]
 mod stories;
 
 use super::kernel::Tables;
 use super::layout::{
-    BOUNDED, Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, Standing,
-    TELL_COPIES, YIELDS, kind,
+    Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES, YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -76,6 +76,10 @@ struct Tracked {
     covered: bool,
     /// The urgent work, by its beginning, of which whoever decides was told when it let this process go.
     warned_of: u64,
+    /// What it has on the GPU may count as in flight, whatever it is to others by now.
+    was_bounded: bool,
+    /// When it was last told of as one that launched, or whose work is done; and which.
+    told: (u64, bool),
 }
 
 /// All gates, and the kernel's tables.
@@ -88,9 +92,17 @@ pub(super) struct Gates {
     bound_ns: u64,
     contexts: Turnstile,
     slots: Slots,
+    /// How many events were dropped of which it was told what became.
+    made_up_for: u64,
 }
 
 impl Tracked {
+    fn is_told_of(&mut self, at_ns: u64, launched: bool) {
+        if at_ns >= self.told.0 {
+            self.told = (at_ns, launched);
+        }
+    }
+
     /// It stands at a launch, though nobody has ordered that.
     fn stands_at_an_open_gate(&self) -> bool {
         self.stands == Some(Stand::Launch) && self.orders.flags & SHUT_LAUNCHES == 0
@@ -107,6 +119,7 @@ impl Gates {
             bound_ns,
             contexts: Turnstile::default(),
             slots: Slots::new(),
+            made_up_for: 0,
         }
     }
 
@@ -151,6 +164,8 @@ impl Gates {
             due_us,
             covered: false,
             warned_of: 0,
+            was_bounded: false,
+            told: (0, false),
         };
         self.tracked.insert(process.pid, tracked);
         if starts.is_some() {
@@ -195,7 +210,7 @@ impl Gates {
 
     /// A process is gone, with all it had in flight.
     pub(super) fn bury(&mut self, process: Process) {
-        let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
+        let bounded = self.known(process).filter(|known| known.was_bounded);
         let place = bounded.map(|known| (known.slot, known.orders.gpu));
         let in_flight = place.filter(|(slot, _)| self.tables.spans.get(slot, 0).is_ok_and(Span::is_busy));
         self.strike(process);
@@ -230,6 +245,8 @@ impl Gates {
         let Some(known) = self.known(process).filter(|known| known.covered) else {
             return Err(io::ErrorKind::NotFound.into());
         };
+        // Probes that were to leave would let it go.
+        known.wanted = true;
         known.orders.flags |= match gate {
             Gate::Launches => SHUT_LAUNCHES,
             Gate::Allocations | Gate::Anywhere => SHUT_LAUNCHES | SHUT_ALLOCATIONS,
@@ -309,6 +326,20 @@ impl Gates {
         self.contexts.is_through(process.pid);
     }
 
+    /// The same of one that can reach the GPU: it launches, and whoever decides is told.
+    pub(super) fn let_launch(&mut self, process: Process) {
+        let stood = self.known(process).and_then(|known| known.stands);
+        self.let_go(process);
+        if matches!(stood, Some(Stand::Launch | Stand::Bound { held: true, .. })) {
+            self.outbox.push((ns_now(), process, Work::Submitted));
+        }
+    }
+
+    /// Whether anybody stands.
+    pub(super) fn somebody_stands(&self) -> bool {
+        self.tracked.values().any(|known| known.stands.is_some())
+    }
+
     /// Renews the lease, or lets it run out.
     pub(super) fn renew(&mut self, until_ns: u64) {
         let _ = self.tables.control.set(0, Control { lease: until_ns, early: EARLY_NS }, 0);
@@ -336,9 +367,13 @@ impl Gates {
         let known = self.tracked.get_mut(&event.pid)?;
         let work = match event.kind {
             kind::COPY => Work::Copies,
-            kind::LAUNCH => Work::Submitted,
+            kind::LAUNCH => {
+                known.is_told_of(event.at, true);
+                Work::Submitted
+            }
             kind::DRAIN => {
                 let gpu = known.orders.gpu;
+                known.is_told_of(event.at, false);
                 self.stand_no_longer_than_needed(gpu);
                 Work::Drained
             }
@@ -361,40 +396,12 @@ impl Gates {
                 self.stand_no_longer_than_needed(gpu);
                 return None;
             }
+            kind::LEAK if event.value == u64::from(kind::STAND_ALLOCATION) => Work::LeakedAtAllocation,
             kind::LEAK => Work::Leaked,
             kind::MEMORY => Work::Memory(event.value),
             _ => return None,
         };
         Some((process, work))
-    }
-
-    /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
-    pub(super) fn sweep(&mut self, let_all_go: bool) {
-        let now = ns_now();
-        let listed: Vec<(u32, Standing)> = self.tables.standing.iter().filter_map(Result::ok).collect();
-        for (pid, standing) in listed {
-            let Some(known) = self.tracked.get_mut(&pid).filter(|_| !let_all_go) else {
-                // One that was stopped as its probes were taken out is nobody's to let go but ours.
-                let _ = self.resume(pid);
-                continue;
-            };
-            if known.stands.is_none() {
-                let found = self.take(&standing.event(pid));
-                self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
-            } else if known.stands_at_an_open_gate()
-                && now > standing.since + FORGOTTEN_NS
-                && std::mem::replace(&mut known.reminded_ns, standing.since) != standing.since
-            {
-                // For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something
-                // since.
-                self.outbox.push((now, known.process, Work::AtLaunch));
-            }
-        }
-    }
-
-    /// How many events the kernel could not tell.
-    pub(super) fn dropped(&self) -> u64 {
-        self.tables.dropped.get(&0, 0).unwrap_or(0)
     }
 
     /// Whether anybody is probed.
@@ -423,6 +430,9 @@ impl Gates {
             let pid = Pid::from_raw(pid.cast_signed());
             return pid.map_or(Ok(()), |pid| Ok(rustix::process::kill_process(pid, Signal::CONT)?));
         };
+        if matches!(known.stands, Some(Stand::Launch | Stand::Bound { .. })) {
+            known.is_told_of(ns_now(), true);
+        }
         (known.stands, known.stopped_ns) = (None, 0);
         let _ = self.tables.resumed.insert(pid, ns_now(), 0);
         let _ = self.tables.standing.remove(&pid);

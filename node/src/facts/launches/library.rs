@@ -5,6 +5,7 @@
 
 use super::symbols::Symbols;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -33,11 +34,18 @@ impl Library {
         Self::checked(File::open(path)?)
     }
 
-    /// The libcuda that a process has loaded, reached through its own root, and through no link: what is mapped is known by its real name.
-    pub(super) fn of(pid: u32) -> io::Result<Self> {
+    /// Every libcuda that a process has loaded: some have one that only hands on to another, and one alone could be there to deceive.
+    pub(super) fn all_of(pid: u32) -> io::Result<Vec<Self>> {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-        let path = maps.lines().filter_map(mapped_file).find(|path| is_cuda(path));
-        let path = path.ok_or_else(|| io::Error::other("it has no libcuda"))?;
+        let paths = paths_in(&maps);
+        if paths.is_empty() {
+            return Err(io::Error::other("it has no libcuda"));
+        }
+        paths.into_iter().map(|path| Self::of(pid, path)).collect()
+    }
+
+    /// Reached through the process's own root, and through no link: what is mapped is known by its real name.
+    fn of(pid: u32, path: &str) -> io::Result<Self> {
         let root = rustix::fs::openat(
             CWD,
             format!("/proc/{pid}/root"),
@@ -99,6 +107,12 @@ pub(super) fn of_the_host(driver: Option<&Path>) -> Option<PathBuf> {
     beside.into_iter().chain(FOLDERS.map(|folder| Path::new(folder).join(NAME))).find(|path| path.exists())
 }
 
+/// The paths of the libraries whose code is mapped, each once.
+fn paths_in(maps: &str) -> BTreeSet<&str> {
+    let runs = |line: &&str| line.split(' ').nth(1).is_some_and(|may| may.contains('x'));
+    maps.lines().filter(runs).filter_map(mapped_file).filter(|path| is_cuda(path)).collect()
+}
+
 /// The file of one line of `/proc/<pid>/maps`.
 fn mapped_file(line: &str) -> Option<&str> {
     line.find('/').map(|at| &line[at..])
@@ -112,6 +126,17 @@ fn is_cuda(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_library_whose_code_is_mapped_is_found_once() {
+        let maps = "\
+7e00-7e01 r--p 00000000 fd:00 41                 /tmp/libcuda.so.data
+7f00-7f01 r-xp 00000000 fd:00 42                 /usr/lib/libcuda.so.1
+7f01-7f02 r-xp 00001000 fd:00 42                 /usr/lib/libcuda.so.1
+7f02-7f03 r-xp 00000000 fd:00 43                 /tmp/libcuda.so.1
+7f03-7f04 r-xp 00000000 fd:00 44                 /usr/lib/libc.so.6";
+        assert_eq!(Vec::from_iter(paths_in(maps)), ["/tmp/libcuda.so.1", "/usr/lib/libcuda.so.1"]);
+    }
 
     #[test]
     fn a_library_is_found_among_what_a_process_has_mapped() {

@@ -4,7 +4,7 @@
 //! shares its GPU with another that may be held, or each of its requests is a task. A process alone on its GPU has none on its launches.
 //!
 //! In reading order: `symbols` (which functions), `library` (of which file), `layout`, `kernel` and `threads` (the programs and tables, and whether they see everything),
-//! `attach` (probes come and go), `roll`, `slots`, `turnstile` and `gates` (who is probed, is stopped, and goes on), and here the thread that hears
+//! `attach` (probes come and go), `roll`, `slots`, `turnstile` and `gates` (who is probed, is stopped, and goes on), `words` (what is told before what), and here the thread that hears
 //! from the kernel.
 
 mod attach;
@@ -17,6 +17,7 @@ mod slots;
 mod symbols;
 mod threads;
 mod turnstile;
+mod words;
 
 use super::exits::Exits;
 use super::{Home, News, Teller, Told, process};
@@ -41,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use words::{Word, in_order};
 
 /// How often the lease is renewed and the kernel's list of those it stopped is looked through.
 const TICK_NS: u64 = 100_000_000;
@@ -66,6 +68,8 @@ pub enum Work {
     Memory(u64),
     /// It launched although it had been stopped: somebody resumed it.
     Leaked,
+    /// It had been stopped at an allocation, and asked for another.
+    LeakedAtAllocation,
 }
 
 /// What probes say, of processes and of themselves.
@@ -213,15 +217,22 @@ impl Launches {
         shut
     }
 
-    /// Lets the process run, whatever else is on the GPU.
+    /// Lets the process run, whatever else is on the GPU: it cannot get there.
     pub fn let_run(&self, process: Process) {
         self.shared.gates().let_go(process);
     }
 
-    /// Whether the kernel stops somebody by itself: before its first context, or where urgent work comes to its GPU.
+    /// Lets the process run and launch, whatever else is on the GPU.
+    pub fn let_launch(&self, process: Process) {
+        self.shared.gates().let_launch(process);
+        self.shared.wake();
+    }
+
+    /// Whether the kernel stops somebody by itself, before its first context, or where urgent work comes to its GPU; or has, and it stands on for
+    /// another reason since.
     pub fn may_stop_somebody(&self) -> bool {
         let gates = self.shared.gates();
-        gates.keeps_somebody_waiting() || gates.somebody_yields()
+        gates.keeps_somebody_waiting() || gates.somebody_yields() || gates.somebody_stands()
     }
 
     /// Lets everybody make its first context at once.
@@ -323,8 +334,16 @@ impl Listener {
                 heard.extend(Event::read(&bytes));
             }
             let quiet = heard.is_empty();
-            if !in_order(heard, done).iter().all(|word| self.tell(word)) {
-                return;
+            for word in in_order(heard, done) {
+                if !self.tell(&word) {
+                    return;
+                }
+                // There may be much to tell, and the lease is short.
+                let now = ns_now();
+                if now >= tick {
+                    tick = now + TICK_NS;
+                    self.renew(now);
+                }
             }
             if asked {
                 self.teller.tell_at(instant(now), Told::Probes(Seen::Heard));
@@ -402,12 +421,21 @@ impl Listener {
         let alive = now.saturating_sub(beat) < LEASE_NS;
         gates.renew(beat + LEASE_NS);
         gates.sweep(!alive);
+        gates.make_up_for_dropped(now);
         if gates.is_empty() {
             self.shared.beat_ns.store(now, Ordering::Relaxed);
         } else {
             // An owner with much to do answers later; one that hangs never does.
             let _ = self.teller.0.try_send(News { at: instant(now), told: Told::Probes(Seen::Beat) });
         }
+    }
+
+    /// Renews the lease between two words. Telling them waits for the owner as well, so this may: one that hangs never answers.
+    fn renew(&self, now: u64) {
+        let mut gates = self.shared.gates();
+        gates.renew(self.shared.beat_ns.load(Ordering::Relaxed) + LEASE_NS);
+        drop(gates);
+        self.teller.tell_at(instant(now), Told::Probes(Seen::Beat));
     }
 
     fn sleep(&self, ring: &RingBuf<MapData>, until_ns: u64) {
@@ -425,29 +453,6 @@ impl Listener {
     }
 }
 
-/// What is to be told.
-#[derive(Debug, PartialEq, Eq)]
-enum Word {
-    /// By the kernel.
-    Heard(Event),
-    /// Of what was done here, and since when it is true.
-    Done(u64, Process, Work),
-}
-
-/// What the kernel told, in its order, and what was done here, each before what came later.
-fn in_order(heard: Vec<Event>, mut done: Vec<(u64, Process, Work)>) -> Vec<Word> {
-    done.sort_by_key(|(at, ..)| *at);
-    let mut done = done.into_iter().peekable();
-    let word = |(at, process, work)| Word::Done(at, process, work);
-    let mut words = Vec::new();
-    for event in heard {
-        words.extend(std::iter::from_fn(|| done.next_if(|(at, ..)| *at < event.at)).map(word));
-        words.push(Word::Heard(event));
-    }
-    words.extend(done.map(word));
-    words
-}
-
 /// Now, in the kernel's own unit.
 fn ns_now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
@@ -457,22 +462,4 @@ fn ns_now() -> u64 {
 /// A moment of the kernel's.
 fn instant(ns: u64) -> Instant {
     Instant::from_micros(ns / 1000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_stopped_for_urgent_work_is_told_of_after_that_work_and_whoever_went_on_before_its_end() {
-        let (batch, other) = (Process { pid: 7, started: 1 }, Process { pid: 8, started: 1 });
-        let event = |at, pid, kind| Event { at, pid, kind, value: 0 };
-        let urgent = event(10, 1, kind::LAUNCH);
-        let end = event(30, 8, kind::DRAIN);
-        let done = vec![(12, batch, Work::AtLaunch), (9, other, Work::Submitted)];
-        let words = in_order(vec![urgent, end], done);
-        let (went_on, stands) =
-            (Word::Done(9, other, Work::Submitted), Word::Done(12, batch, Work::AtLaunch));
-        assert_eq!(words, [went_on, Word::Heard(urgent), stands, Word::Heard(end)]);
-    }
 }

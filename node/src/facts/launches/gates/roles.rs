@@ -29,6 +29,7 @@ impl Gates {
             return None;
         }
         known.role = role;
+        known.was_bounded |= role.yields();
         known.orders.gpu = index;
         known.orders.flags &= !(URGENT | YIELDS | BOUNDED);
         match role {

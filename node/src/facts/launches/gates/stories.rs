@@ -1,5 +1,6 @@
 //! Gates with the kernel's real tables. What the kernel's programs would write is written here by hand, at the moments that matter.
 
+use super::super::layout::Standing;
 use super::super::{Launches, Listener, Shared};
 use super::*;
 use crate::facts::Teller;
@@ -66,6 +67,14 @@ impl Stage {
         let slot = self.gates.slot(process).expect("a slot");
         let mut span = Span::idle(slot);
         span.pending = pending;
+        self.gates.tables.spans.set(slot, span, 0).expect("a slot");
+    }
+
+    /// It has launched, and that is not done.
+    fn has_launched(&mut self, process: Process, launches: u32) {
+        let slot = self.gates.slot(process).expect("a slot");
+        let mut span = Span::idle(slot);
+        (span.pending, span.launches) = (1, launches);
         self.gates.tables.spans.set(slot, span, 0).expect("a slot");
     }
 
@@ -188,6 +197,64 @@ fn nobody_stands_long_for_what_others_have_in_flight_nor_at_all_for_what_the_dea
     stage.gates.let_the_bounded_go(ns_now());
     assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
     assert!(!stage.is_stopped());
+}
+
+/// Docker says that a container is to stop before its process is gone.
+#[test]
+fn who_is_to_yield_no_more_and_then_dies_had_something_in_flight_all_the_same() {
+    let mut stage = Stage::new();
+    let (batch, other) = (stage.batch, stage.server);
+    stage.gates.set_roles([(other, (GPU, Role::Late))]);
+    stage.is_bound();
+    stage.gates.set_roles([(other, (GPU, Role::Plain))]);
+    stage.gates.set_roles([(batch, (GPU, Role::Yields))]);
+    stage.has_pending(other, 1);
+    stage.gates.bury(other);
+    assert!(stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").cleared > 0);
+}
+
+#[test]
+fn what_the_kernel_could_not_tell_is_told_by_what_it_has_written_down() {
+    let mut stage = Stage::new();
+    let (server, batch) = (stage.server, stage.batch);
+    let launch = Event { at: ns_now(), pid: batch.pid, kind: kind::LAUNCH, value: 0 };
+    assert_eq!(stage.gates.take(&launch), Some((batch, Work::Submitted)));
+    stage.has_launched(server, 1);
+    stage.gates.make_up_for_dropped(ns_now());
+    assert_eq!(stage.told(), [], "nothing was dropped");
+    stage.gates.tables.dropped.set(0, 7, 0).expect("a counter");
+    stage.gates.make_up_for_dropped(ns_now());
+    let mut told = stage.told();
+    told.retain(|(_, work)| !matches!(work, Work::Memory(_)));
+    told.sort_by_key(|(pid, _)| *pid != server.pid);
+    assert_eq!(told, [(server.pid, Work::Submitted), (batch.pid, Work::Drained)]);
+    stage.gates.make_up_for_dropped(ns_now());
+    assert_eq!(stage.told(), [], "once is enough");
+}
+
+/// An agent that hangs keeps nobody standing: its guard must know of each who stands, for whatever reason.
+#[test]
+fn who_stands_is_somebody_the_guard_must_know_of_and_once_let_launch_it_launches() {
+    let mut stage = Stage::new();
+    let (server, batch) = (stage.server, stage.batch);
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.take(&stop);
+    stage.gates.set_roles([(server, (GPU, Role::Plain)), (batch, (GPU, Role::Plain))]);
+    assert!(!stage.gates.somebody_yields());
+    assert!(stage.gates.somebody_stands());
+    stage.gates.let_launch(batch);
+    assert_eq!(stage.told(), [(batch.pid, Work::Submitted)]);
+    assert!(!stage.gates.somebody_stands());
+}
+
+/// Its probes were to leave when it was held anew.
+#[test]
+fn who_is_held_is_not_let_go_with_probes_that_were_to_leave() {
+    let mut stage = Stage::new();
+    let batch = stage.batch;
+    assert!(stage.gates.may_leave(batch));
+    stage.gates.shut(batch, Gate::Launches).expect("a gate");
+    assert!(!stage.gates.dismiss(batch) && stage.gates.covers(batch));
 }
 
 #[test]
