@@ -1,9 +1,9 @@
 //! `leeway bench contention`: tasks that start together on one GPU, and what becomes of them under each way to share it.
 //!
 //! Times are the programs' own: a task's turnaround is from just before its first call of the driver until everything is freed, and all make
-//! that call at the same moment. No way to share can be faster than the lower bound: what one task does on the host, and all
-//! kernels one after another, as they take alone. Round by round everything is run once, every other round in the opposite order, so that
-//! whatever else the machine does meets all ways alike.
+//! that call at the same moment. No way to share that runs one kernel at a time can be faster than the lower
+//! bound: what one task does on the host, and all kernels one after another, as they take alone. Round by round everything is run once, every
+//! other round in the opposite order, so that whatever else the machine does meets all ways alike.
 
 mod cases;
 mod shown;
