@@ -1,7 +1,7 @@
 //! What contention did, in tables and curves: the ones of the papers.
 
 use super::cases::{Case, Mode, Work};
-use super::{Runs, Times, began_late};
+use super::{Runs, Times, late};
 use crate::commands::bench::figures::{Spread, add, deviation, mean, round, rounds_told};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
         case: case.clone(),
         mode,
         rounds: runs.len(),
-        began_late: runs.iter().map(|run| began_late(run)).sum(),
+        began_late: runs.iter().map(|run| late(run)).sum(),
         wall: Spread::of(walls()),
         turnaround_mean: each(turnaround),
         turnaround_deviation: Spread::of(runs.iter().map(|run| deviation(&taken(run, turnaround)))),
