@@ -54,6 +54,9 @@ fn goals_that_are_interrupted_put_everything_away() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let script = Script::start(&["goals-on-a-gpu", "contention", "deadlines"]);
         script.says("bench contention begins");
+        // Whatever becomes of it, there is what was measured until now, and with which program.
+        let goals = std::fs::read_to_string(script.folder.path().join("goals/goals.txt")).expect("goals.txt");
+        assert!(goals.starts_with("date ") && goals.contains("SHA-256 "), "{goals}");
         assert_eq!(script.ended_by(signal, 130), BENCH, "{signal:?}");
     }
 }
