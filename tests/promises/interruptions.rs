@@ -13,6 +13,8 @@ const INTERRUPTED: i32 = 130;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long it is let run once they are: some are held by then.
 const RUNS_FOR: Duration = Duration::from_millis(1_500);
+/// What asks for more simulated worlds than anybody waits for, or has the memory for at once.
+const WORLDS: &str = "--worlds 100000";
 /// The folders where a benchmark has anything, besides the system's for what does not last.
 const PLACES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/freezer", "/dev/shm"];
 
@@ -55,6 +57,10 @@ fn interrupt(words: &str, signal: Signal) {
         until(&format!("a program of leeway bench {words}"), || {
             running(pid).iter().any(|words| words.contains(" work ") || words.contains(" master "))
         });
+    }
+    // Worlds begin when nobody is on the stage any more.
+    if words.contains(WORLDS) {
+        until(&format!("the worlds of leeway bench {words}"), || running(pid).is_empty());
     }
     std::thread::sleep(RUNS_FOR);
     // Ctrl-C is for the whole group, and so for our programs, too; a plain `kill` is for us alone.

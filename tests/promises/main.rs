@@ -4,6 +4,7 @@ mod benches;
 mod hit_rate;
 mod interruptions;
 mod refusals;
+mod scripts;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -13,8 +13,6 @@ use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::Result;
 use errors::{QUIET, after_quiet, measured};
-use node::facts::gpu::QUIET_MAX;
-use serde_json::{Value, json};
 use shown::Found;
 use std::fmt;
 use std::path::PathBuf;
@@ -22,8 +20,6 @@ use std::time::Duration;
 
 pub(super) use errors::{Errors, Measured, load, now_us, us};
 
-/// What NVML adds on a real GPU: it lists a process that long after its first call into the driver (measured on an H200).
-const NVML_LISTS_AFTER_US: i64 = 140_000;
 /// Memory of the simulated GPU: room for the contexts of a thousand programs.
 const MEMORY: &str = "1000GiB";
 /// What a program, a server's request, and the coming and going of a container take, in seconds, roughly: for the progress bar only.
@@ -97,12 +93,9 @@ impl Detect {
                     progress.done(seconds);
                 }
             }
-            if *tier == Tier::Polling {
-                found.others.push(self.bound());
-            }
         }
-        if !found.others.iter().any(|result| result.get("docker_top_ms").is_some()) {
-            found.others.insert(0, cost::of_spawning(None));
+        if found.others.is_empty() {
+            found.others.push(cost::of_spawning(None));
         }
         progress.end();
         let node = node.ok_or_else(|| Failure::new("the agent went away"))?;
@@ -163,17 +156,6 @@ impl Detect {
             }
         }
         Ok(())
-    }
-
-    fn bound(&self) -> Value {
-        let poll_us = self.poll_ms as i64 * 1000;
-        json!({
-            "case": "bound on a real GPU",
-            "nvml_lists_after_us": NVML_LISTS_AFTER_US,
-            "poll_us": poll_us,
-            "start_error_us_announced": NVML_LISTS_AFTER_US + poll_us,
-            "start_error_us_max": NVML_LISTS_AFTER_US + poll_us.max(QUIET_MAX.as_micros()),
-        })
     }
 }
 

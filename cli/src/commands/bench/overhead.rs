@@ -126,12 +126,15 @@ impl Overhead {
             };
             node = node.or(stage.node());
             let mut taken: Vec<Vec<Taken>> = watches.iter().map(|_| Vec::new()).collect();
+            // Every other round goes back, as what else the machine does may grow or shrink meanwhile.
+            let mut order: Vec<usize> = (0..watches.len()).collect();
             for _ in 0..self.rounds {
-                for (watch, taken) in watches.iter().zip(&mut taken) {
-                    progress.now(&watch.name());
-                    taken.push(self.one(&mut stage, *watch, &interruption)?);
+                for at in &order {
+                    progress.now(&watches[*at].name());
+                    taken[*at].push(self.one(&mut stage, watches[*at], &interruption)?);
                     progress.done(each);
                 }
+                order.reverse();
             }
             all.push(watches.iter().copied().zip(taken).collect::<Vec<_>>());
         }

@@ -22,6 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What it takes until all programs are loaded and wait for their moment: in all, and for each.
 const CGROUP_READY: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(25));
 const DOCKER_READY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(700));
+/// A program that began so much later than it should makes a run another one: of fewer tasks, or with more time until a deadline, which counts
+/// from its own start.
+const LATE_S: f64 = 0.1;
 /// Where NVIDIA's Multi-Process Service is, unless the environment says otherwise.
 const MPS_FOLDER: &str = "/tmp/nvidia-mps";
 const MPS_VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
@@ -242,6 +245,19 @@ pub(super) fn mps_runs() -> bool {
     let pid = std::fs::read_to_string(folder.join("nvidia-cuda-mps-control.pid")).unwrap_or_default();
     let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
     folder.join("control").exists() && pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// How many programs of a run began later than the first of them did, each beside its own moment. All together may: their common one is ours.
+pub(super) fn began_late(began: impl Iterator<Item = f64> + Clone) -> usize {
+    let first = began.clone().fold(f64::MAX, f64::min);
+    began.filter(|began| began - first > LATE_S).count()
+}
+
+/// Says that so many did, if any.
+pub(super) fn tell_late(late: usize, of: &str) {
+    if late > 0 {
+        eprintln!("notice: {late} of {of} began late: the machine is busy");
+    }
 }
 
 /// Changes the agent's policy.

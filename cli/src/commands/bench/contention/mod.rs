@@ -1,15 +1,15 @@
 //! `leeway bench contention`: tasks that start together on one GPU, and what becomes of them under each way to share it.
 //!
 //! Times are the programs' own: a task's turnaround is from just before its first call of the driver until everything is freed, and all make
-//! that call at the same moment. No way to share can be faster than the lower bound: what one task does on the host, and all
-//! kernels one after another, as they take alone. Round by round everything is run once, every other round in the opposite order, so that
-//! whatever else the machine does meets all ways alike.
+//! that call at the same moment. No way to share that runs one kernel at a time can be faster than the lower
+//! bound: what one task does on the host, and all kernels one after another, as they take alone. Round by round everything is run once, every
+//! other round in the opposite order, so that whatever else the machine does meets all ways alike.
 
 mod cases;
 mod shown;
 
 use super::report::Output;
-use super::troupe::{Ground, Times, Troupe, empty, mps_runs, set_policy};
+use super::troupe::{Ground, Times, Troupe, began_late, empty, mps_runs, set_policy, tell_late};
 use super::{Interruption, Progress};
 use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
@@ -24,8 +24,6 @@ const GAP: Duration = Duration::from_millis(200);
 /// A deadline that nobody misses: what matters here is time, not who is late.
 const DEADLINE_S: f64 = 60.0;
 const DEADLINE_FACTOR: f64 = 5.0;
-/// A program that began so much later than it should makes a run one of fewer tasks.
-const LATE_S: f64 = 0.1;
 /// How often each kind of task is run alone in a round; the medians count, for everything else is compared with them.
 const ALONE: usize = 3;
 
@@ -211,10 +209,7 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> R
     } else {
         troupe.play(stage, &parts, mode == Mode::Mps)?
     };
-    let late = began_late(&times);
-    if late > 0 {
-        eprintln!("notice: {late} of {case} under {} began late: the machine is busy", mode.name());
-    }
+    tell_late(late(&times), &format!("{case} under {}", mode.name()));
     match mode.policy() {
         None => std::thread::sleep(GAP),
         Some(_) => empty(stage, troupe.interruption)?,
@@ -222,10 +217,9 @@ fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> R
     Ok(times)
 }
 
-/// How many programs of a run began later than the first, and than they should: those in a row all wait from its start on.
-fn began_late(times: &[Times]) -> usize {
-    let first = times.iter().map(|task| task.init).fold(f64::MAX, f64::min);
-    times.iter().filter(|task| task.init - first > LATE_S).count()
+/// How many programs of a run did not begin with the first: those in a row all wait from its start on.
+fn late(times: &[Times]) -> usize {
+    began_late(times.iter().map(|task| task.init))
 }
 
 /// One after another as if each began when the one before it ended, and all had been there from the start: the time it takes us to start a

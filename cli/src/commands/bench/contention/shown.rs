@@ -1,7 +1,7 @@
 //! What contention did, in tables and curves: the ones of the papers.
 
 use super::cases::{Case, Mode, Work};
-use super::{Runs, Times, began_late};
+use super::{Runs, Times, late};
 use crate::commands::bench::figures::{Spread, add, deviation, mean, round, rounds_told};
 use crate::commands::bench::report::{Plot, Report, Scale, Series, Table};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
         case: case.clone(),
         mode,
         rounds: runs.len(),
-        began_late: runs.iter().map(|run| began_late(run)).sum(),
+        began_late: runs.iter().map(|run| late(run)).sum(),
         wall: Spread::of(walls()),
         turnaround_mean: each(turnaround),
         turnaround_deviation: Spread::of(runs.iter().map(|run| deviation(&taken(run, turnaround)))),
@@ -143,11 +143,15 @@ fn wall(run: &[Times]) -> f64 {
     run.iter().map(|task| task.end).fold(f64::MIN, f64::max) - first
 }
 
-/// What no way to share could beat in a round, in seconds: the least that one of the tasks does off the GPU, and all kernels one after another.
-/// Small tasks leave the GPU idle, and together take no longer than one of them.
+/// What no way to share that runs one kernel at a time could beat in a round, in seconds: the least that one of the tasks does off the GPU, and
+/// all kernels one after another. Small tasks leave the GPU idle, and together take no longer than one of them. Of both together nothing is
+/// known: how much of a small task's time is the GPU's, it does not say.
 fn bound(case: &Case, runs: &Runs, round: usize) -> Option<f64> {
     if case.only() == Some(Work::Inference) {
         return alone(runs, Work::Inference, round).map(|(wall, _)| wall);
+    }
+    if case.0.contains(&Work::Inference) {
+        return None;
     }
     let mut host = f64::MAX;
     let mut kernels = 0.0;
@@ -336,5 +340,17 @@ mod tests {
         assert_eq!((told.wall_less_line.least, told.wall_less_line.most), (1.0, 2.0));
         let serial = measured(&case, Mode::Serial, &runs);
         assert!(serial.is_none());
+    }
+
+    #[test]
+    fn nothing_bounds_small_tasks_beside_large_ones() {
+        let task = |kernel: f64| Times { input: 0.25, kernel, end: kernel + 0.25, ..Times::default() };
+        let mut runs = Runs::default();
+        runs.alone.insert(Work::Inference, vec![vec![task(3.25)]]);
+        runs.alone.insert(Work::Matmul(64), vec![vec![task(1.25)]]);
+        let bound = |text: &str| bound(&Case::parse(text).unwrap(), &runs, 0);
+        assert_eq!(bound("64:2"), Some(2.5));
+        assert_eq!(bound("inference:2"), Some(3.5));
+        assert_eq!(bound("64:2+inference:1"), None);
     }
 }

@@ -9,7 +9,7 @@ mod worlds;
 
 use super::figures::Spread;
 use super::report::Output;
-use super::troupe::{Ground, Part, Times, Troupe, empty, set_policy};
+use super::troupe::{Ground, Part, Times, Troupe, began_late, empty, set_policy, tell_late};
 use super::{Interruption, Progress};
 use crate::failure::Failure;
 use crate::stage::{Folder, Setting, Stage, Tier};
@@ -122,8 +122,9 @@ impl Deadlines {
             let best = sim::bound::bound(workload).hit_rate;
             for policy in &self.policies {
                 progress.now(&format!("{case}, {policy}"));
-                let met = one(&mut stage, &mut troupe, (workload, alone), policy)?;
-                found.push(Found { case: *case, policy: policy.clone(), met, best });
+                let (met, late) = one(&mut stage, &mut troupe, (workload, alone), policy)?;
+                tell_late(late, &format!("{case} under {policy}"));
+                found.push(Found { case: *case, policy: policy.clone(), met, best, began_late: late });
                 progress.done(about(workload));
             }
         }
@@ -181,13 +182,14 @@ fn alone(stage: &mut Stage, troupe: &mut Troupe<'_>) -> Result<Alone> {
     })
 }
 
-/// One run, by the programs' own clocks; nothing where no task has a deadline, as can happen to few random ones.
+/// One run, by the programs' own clocks: what became of the deadlines, nothing where no task has one, as can happen to few random ones; and how
+/// many programs began late.
 fn one(
     stage: &mut Stage,
     troupe: &mut Troupe<'_>,
     (workload, alone): (&Workload, Alone),
     policy: &str,
-) -> Result<Option<Met>> {
+) -> Result<(Option<Met>, usize)> {
     let watched = policy != "none";
     if !watched {
         stage.leave_agent();
@@ -207,7 +209,12 @@ fn one(
     let dated = workload.tasks.iter().zip(&times).filter_map(|(task, times)| Some((task.deadline?, times)));
     let late: Vec<f64> =
         dated.map(|(deadline, times)| times.end - times.init - deadline.as_micros() as f64 / 1e6).collect();
-    Ok(met(&late))
+    Ok((met(&late), began_late(parts.iter().zip(&times).map(began))))
+}
+
+/// When a program began, by its own clock, less the time that it should begin after the first.
+fn began((part, times): (&Part, &Times)) -> f64 {
+    times.init - part.after.as_secs_f64()
 }
 
 /// How many seconds after its deadline each was done.
@@ -306,6 +313,18 @@ mod tests {
             words(&Phases::kernels_of(WORK, KERNEL), ALONE.asked(KERNEL))[2..5],
             ["9345", "--count", "100"]
         );
+    }
+
+    #[test]
+    fn who_begins_later_than_its_arrival_says_is_late() {
+        let task = |after: u64, init: f64| {
+            let (name, after) = (String::new(), Duration::from_millis(after));
+            let part = Part { name, labels: Vec::new(), words: Vec::new(), after };
+            (part, Times { init, ..Times::default() })
+        };
+        // All begin half a second after their moment, and the third one more than that.
+        let tasks = [task(0, 10.5), task(2_000, 12.55), task(3_000, 14.0)];
+        assert_eq!(began_late(tasks.iter().map(|(part, times)| began((part, times)))), 1);
     }
 
     #[test]

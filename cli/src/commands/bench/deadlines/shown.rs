@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) met: Option<Met>,
     /// The share that could be met at most; the same holds of it.
     pub(super) best: Option<f64>,
+    /// How many programs began later than they should.
+    pub(super) began_late: usize,
 }
 
 /// What became of deadlines.
@@ -70,8 +72,9 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
         let latest = Spread::of(dated().map(|(met, _)| met.latest));
         let spreads = [hit_rate, best, of_best];
         let rounded = |late: &Vec<f64>| late.iter().map(|late| (late * 1e4).round() / 1e4).collect();
-        let late = dated().map(|(met, _)| rounded(&met.late)).collect();
-        row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some((latest, late)));
+        let each = dated().map(|(met, _)| rounded(&met.late)).collect();
+        let late = Late { latest, each, began: runs().map(|one| one.began_late).sum() };
+        row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some(late));
         if let Case::Random(load) = case {
             points.push((policy.to_owned(), load, hit_rate, best));
         }
@@ -91,13 +94,20 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
     report
 }
 
+/// How late real programs were: at their deadlines, the latest and each in each run, and how many at their beginning.
+struct Late {
+    latest: Spread,
+    each: Vec<Vec<f64>>,
+    began: usize,
+}
+
 fn row(
     table: &mut Table,
     case: &str,
     policy: &str,
     runs: u64,
     [hit_rate, best, of_best]: [Spread; 3],
-    late: Option<(Spread, Vec<Vec<f64>>)>,
+    late: Option<Late>,
 ) {
     let mut figures = json!({
         "case": format!("{case}, {policy}"),
@@ -110,10 +120,11 @@ fn row(
     add(&mut figures, "hit_rate_to_bound", of_best);
     let mut cells = vec![case.to_owned(), policy.to_owned()];
     cells.extend([hit_rate, best, of_best].iter().map(Spread::to_string));
-    if let Some((latest, each)) = late {
-        cells.push(latest.to_string());
-        add(&mut figures, "latest_s", latest);
-        figures["late_s"] = json!(each);
+    if let Some(late) = late {
+        cells.push(late.latest.to_string());
+        add(&mut figures, "latest_s", late.latest);
+        figures["late_s"] = json!(late.each);
+        figures["began_late"] = json!(late.began);
     }
     table.row(figures, cells);
 }

@@ -1,4 +1,4 @@
-//! The same loads in many simulated worlds.
+//! The same loads in many simulated worlds: one after another, for all of them at once would not fit into memory.
 
 use crate::commands::bench::figures::Spread;
 use crate::commands::bench::{Interruption, Progress};
@@ -37,20 +37,21 @@ pub(super) fn run(
 ) -> Result<Vec<Worlds>, Failure> {
     let mut all = Vec::new();
     for load in loads.iter().filter(|_| seeds > 0) {
-        let workloads: Vec<_> = (first..first + seeds)
-            .map(|seed| Generator { seed, tasks: TASKS, load: *load }.workload())
-            .collect();
-        let best: Vec<f64> =
-            workloads.iter().map(|workload| bound(workload).hit_rate.unwrap_or(f64::NAN)).collect();
-        for policy in sched::policy::NAMES.into_iter().filter(|name| policies.iter().any(|one| one == name)) {
-            progress.now(&format!("worlds, load {load}, {policy}"));
-            let mut rates = Vec::new();
-            for workload in &workloads {
-                let outcome = simulate(workload, Setup::plain(policy, Costs::H200), |_| {});
+        progress.now(&format!("worlds, load {load}"));
+        let wanted = sched::policy::NAMES.into_iter().filter(|name| policies.iter().any(|one| one == name));
+        let mut rates: Vec<(&str, Vec<f64>)> = wanted.map(|policy| (policy, Vec::new())).collect();
+        let mut best = Vec::new();
+        for seed in first..first + seeds {
+            let workload = Generator { seed, tasks: TASKS, load: *load }.workload();
+            best.push(bound(&workload).hit_rate.unwrap_or(f64::NAN));
+            for (policy, rates) in &mut rates {
+                let outcome = simulate(&workload, Setup::plain(policy, Costs::H200), |_| {});
                 rates.push(outcome.hit_rate().unwrap_or(f64::NAN));
                 interruption.check()?;
                 progress.done(WORLD_S);
             }
+        }
+        for (policy, rates) in rates {
             let of_best = Spread::of(rates.iter().zip(&best).map(|(rate, best)| rate / best));
             let (hit_rate, best) = (Spread::of(rates), Spread::of(best.iter().copied()));
             all.push(Worlds { load: *load, policy: policy.to_owned(), seeds, hit_rate, best, of_best });
