@@ -7,7 +7,6 @@
 use super::exits::Exits;
 use super::meter::Meter;
 use super::pace::Pace;
-pub use super::pace::QUIET_MAX;
 use super::{Found, Teller, Told, process};
 use crate::clock;
 use crate::run::or_abort;

@@ -24,7 +24,7 @@ const FINE_PERMILLE: i64 = 50;
 /// Quiet looks are at least this far apart: a start is then seen within 10 ms even where nothing announced it.
 const QUIET_MIN: Span = Span::from_millis(10);
 /// And at most this: a third of what NVML itself is late.
-pub const QUIET_MAX: Span = Span::from_millis(50);
+const QUIET_MAX: Span = Span::from_millis(50);
 /// In steps of this: people are told how far apart looks are, and not that it changes all the time.
 const QUIET_STEP: Span = Span::from_millis(5);
 /// Over how many looks their cost is taken, for quiet ones and for the others: these are spaced while the driver is slow, and no longer.
