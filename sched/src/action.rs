@@ -54,6 +54,8 @@ pub enum Action {
         request: RequestId,
         /// Which task.
         task: TaskId,
+        /// Its gate is to be shut for allocations before it is back: it has not made all of them.
+        asks: bool,
         /// Why.
         because: Reason,
     },

@@ -211,6 +211,8 @@ pub enum Fact {
         process: Process,
         /// To which GPU.
         gpu: GpuId,
+        /// It is held at its next allocation.
+        asks: bool,
     },
     /// Whatever the probes saw until now has been told. Who never says so tells at once.
     Heard,

@@ -246,8 +246,9 @@ fn order(action: &Action) -> String {
         Action::SwapOut { request, task, because } => {
             format!("#{} swap out {}: {}", request.0, task.0, because.words(name))
         }
-        Action::SwapIn { request, task, because } => {
-            format!("#{} swap in {}: {}", request.0, task.0, because.words(name))
+        Action::SwapIn { request, task, asks, because } => {
+            let asks = if *asks { ", to its next allocation" } else { "" };
+            format!("#{} swap in {}{asks}: {}", request.0, task.0, because.words(name))
         }
     }
 }

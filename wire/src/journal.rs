@@ -143,6 +143,9 @@ pub enum FactLine {
     SwappedIn {
         process: ProcessPair,
         gpu: u16,
+        /// Whether it is held at its next allocation; in recordings from before there was that, it is not.
+        #[serde(default)]
+        asks: bool,
     },
     Heard,
     Gpu {

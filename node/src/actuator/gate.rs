@@ -14,9 +14,9 @@ pub trait LaunchGate: Send {
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
     /// Lets the process make the allocation it stands at; the gate stays shut.
     fn pass(&mut self, process: Process) -> io::Result<()>;
-    /// Opens the gate, and lets the process run whatever else is on the GPU: it cannot get there.
-    fn let_run(&mut self, process: Process);
-    /// The same of one that can, and launches.
+    /// While the process's memory is moved its gate is open, and it runs whatever else is on the GPU: it must, and cannot get there.
+    fn set_moves(&mut self, process: Process, moves: bool);
+    /// Opens the gate, and lets the process launch whatever else is on the GPU.
     fn let_launch(&mut self, process: Process);
     /// Lets the process through, and lets it run if it stands at the gate. Of one that is not seen there nothing is to be done.
     fn open(&mut self, process: Process) -> io::Result<()>;
@@ -32,8 +32,8 @@ impl LaunchGate for Launches {
         Launches::shut(self, process, gate)
     }
 
-    fn let_run(&mut self, process: Process) {
-        Launches::let_run(self, process);
+    fn set_moves(&mut self, process: Process, moves: bool) {
+        Launches::set_moves(self, process, moves);
     }
 
     fn let_launch(&mut self, process: Process) {

@@ -178,7 +178,7 @@ impl Actuator {
             (Action::Release { request, .. }, Some(container)) => self.release(request, container, key),
             (Action::Pass { .. }, Some(_)) => self.pass(key.0),
             (Action::SwapOut { request, .. }, Some(container)) => self.swap_out(request, container, key.0),
-            (Action::SwapIn { request, .. }, Some(_)) => self.swap_in(request, key),
+            (Action::SwapIn { request, asks, .. }, Some(_)) => self.swap_in(request, key, asks),
         }
     }
 
@@ -276,7 +276,7 @@ impl Actuator {
             return Vec::new();
         }
         for (_, way) in place.members.iter_mut().filter(|((member, _), _)| *member == process) {
-            *way = way.map(|way| way.gate().map_or(way, Way::Both));
+            *way = way.map(|way| if let Way::Gate(gate) = way { Way::Both(gate) } else { way });
         }
         self.settle(container, None)
     }

@@ -18,6 +18,8 @@ pub(super) enum Way {
     Both(Gate),
     /// Its memory is swapped out: it waits inside the driver.
     Out,
+    /// Its memory is on its way back, in which it must run to take part; from there on it is held at its gate, at its next allocation.
+    Returning,
 }
 
 impl Way {
@@ -51,6 +53,7 @@ impl Way {
     pub(super) fn gate(self) -> Option<Gate> {
         match self {
             Way::Gate(gate) | Way::Both(gate) => Some(gate),
+            Way::Returning => Some(Gate::Allocations),
             Way::Freeze(_) | Way::Out => None,
         }
     }
@@ -116,7 +119,8 @@ impl Place {
 
     /// It can only be frozen whole: once all its tasks are held, and one of them can be held no other way.
     pub(super) fn should_be_frozen(&self) -> bool {
-        self.members.values().all(Option::is_some) && self.members.values().flatten().any(|way| way.freezes())
+        let stands = |way: &Option<Way>| way.is_some_and(|way| way != Way::Returning);
+        self.members.values().all(stands) && self.members.values().flatten().any(|way| way.freezes())
     }
 
     /// How it will be once everything that was ordered is done.
@@ -183,7 +187,7 @@ impl Place {
                     happened.push(Happened::Fact(Fact::LetGo { process: *process, gpu: *gpu }));
                 }
                 Some(Way::Both(gate)) => *way = Some(Way::Gate(gate)),
-                Some(Way::Gate(_) | Way::Out) | None => {}
+                Some(Way::Gate(_) | Way::Out | Way::Returning) | None => {}
             }
         }
         happened

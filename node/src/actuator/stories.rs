@@ -1,6 +1,7 @@
 //! Stories about holding, with real processes in real cgroups.
 
 use super::freezer::Freezer;
+use super::swapper::{SwapOrder, What};
 use super::*;
 use crate::facts::{News, Told, process};
 use sched::{Instant, Reason, TaskId};
@@ -117,8 +118,8 @@ impl LaunchGate for Gatekeeper {
         Ok(())
     }
 
-    fn let_run(&mut self, _: Process) {
-        self.hears("let run");
+    fn set_moves(&mut self, _: Process, moves: bool) {
+        self.hears(if moves { "moves" } else { "has moved" });
     }
 
     fn let_launch(&mut self, _: Process) {
@@ -166,6 +167,36 @@ fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
     assert_eq!(scene.actuator.leave_alone(|container| container == BOX, &stand), [let_go]);
     assert_eq!(gate.lock().unwrap().words, ["let launch"]);
     assert!(scene.actuator.leaves_alone(task.process), "it is not held again");
+}
+
+#[test]
+fn who_is_back_before_it_has_all_its_memory_stops_at_its_next_allocation() {
+    let Some(mut scene) = Scene::new("asks") else { return };
+    let gate = scene.has_a_gate();
+    let (sender, orders) = std::sync::mpsc::channel();
+    scene.actuator.swapper = Some(swapper::Swapper::to(sender));
+    let task = scene.arrives();
+    let (process, because, request) = (task.process, Reason::CoreFull, RequestId(7));
+    let told = |scene: &mut Scene, what| scene.actuator.moved(Moved { process, what });
+    scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
+    told(&mut scene, What::Locked(vec![(GPU.0, 1)]));
+    told(&mut scene, What::Out);
+    for asks in [true, false] {
+        gate.lock().unwrap().words.clear();
+        scene.actuator.act(Action::SwapIn { request, task: task.id, asks, because }, &task);
+        assert!(matches!(orders.try_iter().last(), Some(SwapOrder::Back(..))));
+        assert_eq!(scene.written(), usize::from(asks), "nobody is held who is not written down");
+        let back = told(&mut scene, What::Back);
+        assert_eq!(back, [Happened::Fact(Fact::SwappedIn { process, gpu: GPU, asks })]);
+        let words = std::mem::take(&mut gate.lock().unwrap().words);
+        let shut = words.iter().rposition(|word| *word == "shut");
+        let open = words.iter().rposition(|word| *word == "open");
+        assert_eq!(shut > open, asks, "{words:?}");
+        assert_eq!(words.last(), Some(if asks { &"has moved" } else { &"open" }), "{words:?}");
+        scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
+        told(&mut scene, What::Locked(vec![(GPU.0, 1)]));
+        told(&mut scene, What::Out);
+    }
 }
 
 impl Drop for Scene {

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::facts::exits::Exits;
 use crate::facts::{Teller, Told};
+use crate::run::or_abort;
 use crate::swap::Spawn;
 use crate::swap::mover::{Mover, Why};
 use sched::Process;
@@ -51,9 +52,15 @@ impl Swapper {
     pub(crate) fn start(spawn: Spawn, teller: Teller, exits: Exits) -> io::Result<Self> {
         let (sender, orders) = channel();
         let mover = Mover::new(spawn);
-        let work = move || carry_out(&orders, mover, &teller, &exits);
+        let work = move || or_abort(|| carry_out(&orders, mover, &teller, &exits));
         std::thread::Builder::new().name("swapper".to_owned()).spawn(work)?;
         Ok(Self(sender))
+    }
+
+    /// In the place of the thread, somebody who hears the orders.
+    #[cfg(test)]
+    pub(super) fn to(orders: Sender<SwapOrder>) -> Self {
+        Self(orders)
     }
 
     pub(super) fn give(&self, order: SwapOrder) {

@@ -8,6 +8,7 @@ use super::place::Way;
 use super::swapper::{Moved, SwapOrder, What};
 use super::{Actuator, Happened, answer};
 use crate::swap::mover::Why;
+use sched::task::Gate;
 use sched::{ContainerId, Fact, GpuId, Outcome, Process, RequestId};
 use wire::swap::{self, SwappedLine};
 
@@ -74,11 +75,11 @@ impl Actuator {
         Vec::new()
     }
 
-    /// Begins to bring it back.
-    pub(super) fn swap_in(&mut self, request: RequestId, key: (Process, GpuId)) -> Vec<Happened> {
+    /// Begins to bring it back. Who `asks` is held at its next allocation by then, if it can be.
+    pub(super) fn swap_in(&mut self, request: RequestId, key: (Process, GpuId), asks: bool) -> Vec<Happened> {
         let (process, gpu) = key;
         let Some(away) = self.away.get_mut(&process) else {
-            return vec![Happened::Fact(Fact::SwappedIn { process, gpu })];
+            return vec![Happened::Fact(Fact::SwappedIn { process, gpu, asks: false })];
         };
         away.request = Some(request);
         if away.stage != Stage::Out {
@@ -87,14 +88,29 @@ impl Actuator {
         away.stage = Stage::Returning;
         let (container, rooms) = (away.container, away.line.rooms.clone());
         // Its container may be frozen for others, and it must run to take part.
-        let happened = self.set_ways(container, process, None);
+        let mut happened = self.set_ways(container, process, None);
+        self.set_moves(process, true);
+        let free = self.places.get(&container).is_some_and(|place| !place.hands_off);
+        if asks && free && self.guarded && self.gate.as_ref().is_some_and(|gate| gate.covers(process)) {
+            happened.extend(self.set_ways(container, process, Some(Way::Returning)));
+            if self.set_process_gate(container, process).is_err() {
+                happened.extend(self.set_ways(container, process, None));
+            }
+        }
         self.order_swap(SwapOrder::Back(process, rooms));
         happened
+    }
+
+    fn set_moves(&mut self, process: Process, moves: bool) {
+        if let Some(gate) = &mut self.gate {
+            gate.set_moves(process, moves);
+        }
     }
 
     /// A step is done, or could not be.
     pub(crate) fn moved(&mut self, Moved { process, what }: Moved) -> Vec<Happened> {
         let stage = self.away.get(&process).map(|away| away.stage);
+        self.set_moves(process, false);
         match (what, stage) {
             (What::Locked(rooms), Some(Stage::Leaving)) => self.locked(process, rooms),
             (What::Out, Some(Stage::Leaving)) => self.is_out(process),
@@ -132,9 +148,7 @@ impl Actuator {
         away.line.rooms.clone_from(&rooms);
         let container = away.container;
         let happened = self.set_ways(container, process, None);
-        if let Some(gate) = &mut self.gate {
-            gate.let_run(process);
-        }
+        self.set_moves(process, true);
         // What must be free to bring it back is written down before it leaves.
         let order = if self.write_down_the_away() {
             SwapOrder::Take(process, rooms)
@@ -161,11 +175,24 @@ impl Actuator {
         let failed = away.request.filter(|_| away.stage == Stage::Leaving);
         let mut happened: Vec<Happened> =
             failed.into_iter().map(|request| answer(request, Outcome::Failed)).collect();
-        happened.extend(self.set_ways(away.container, process, None));
+        let asks = self.is_held_from_now_on(away.container, process);
+        happened.extend(if asks {
+            self.settle(away.container, None)
+        } else {
+            self.set_ways(away.container, process, None)
+        });
         let gpus = self.gpus_of(away.container, process);
-        let facts = gpus.into_iter().map(|gpu| Happened::Fact(Fact::SwappedIn { process, gpu }));
+        let facts = gpus.into_iter().map(|gpu| Happened::Fact(Fact::SwappedIn { process, gpu, asks }));
         happened.extend(facts);
         happened
+    }
+
+    /// Who is back stops at its next allocation, if its gate was shut for that when it was let in. Whether it was.
+    fn is_held_from_now_on(&mut self, container: ContainerId, process: Process) -> bool {
+        let members = self.places.get_mut(&container).into_iter().flat_map(|place| &mut place.members);
+        let returning =
+            members.filter(|((member, _), way)| *member == process && **way == Some(Way::Returning));
+        returning.map(|(_, way)| *way = Some(Way::Gate(Gate::Allocations))).count() > 0
     }
 
     /// It could not leave, and is as it was; but nobody holds it any more, and people are told once.

@@ -28,7 +28,10 @@ pub(super) fn action(action: &Action) -> ActionLine {
         Action::Release { request, task, because } => (request, task, "release", because),
         Action::Pass { request, task, because } => (request, task, "pass", because),
         Action::SwapOut { request, task, because } => (request, task, "swap out", because),
-        Action::SwapIn { request, task, because } => (request, task, "swap in", because),
+        Action::SwapIn { request, task, asks: false, because } => (request, task, "swap in", because),
+        Action::SwapIn { request, task, asks: true, because } => {
+            (request, task, "swap in, to its next allocation", because)
+        }
     };
     ActionLine { request: request.0, task: task.0, action: what.to_owned(), because: because.words(name) }
 }
@@ -71,7 +74,9 @@ pub(super) fn fact(fact: &Fact) -> FactLine {
         Fact::SwappedOut { process, gpu, bytes } => {
             FactLine::SwappedOut { process: pair(process), gpu: gpu.0, bytes }
         }
-        Fact::SwappedIn { process, gpu } => FactLine::SwappedIn { process: pair(process), gpu: gpu.0 },
+        Fact::SwappedIn { process, gpu, asks } => {
+            FactLine::SwappedIn { process: pair(process), gpu: gpu.0, asks }
+        }
         Fact::Heard => FactLine::Heard,
         Fact::Gpu { gpu, reading } => FactLine::Gpu {
             gpu: gpu.0,
@@ -157,8 +162,8 @@ pub(super) fn read(line: &FactLine) -> Fact {
         FactLine::SwappedOut { process: pair, gpu, bytes } => {
             Fact::SwappedOut { process: process(pair), gpu: GpuId(gpu), bytes }
         }
-        FactLine::SwappedIn { process: pair, gpu } => {
-            Fact::SwappedIn { process: process(pair), gpu: GpuId(gpu) }
+        FactLine::SwappedIn { process: pair, gpu, asks } => {
+            Fact::SwappedIn { process: process(pair), gpu: GpuId(gpu), asks }
         }
         FactLine::Heard => Fact::Heard,
         FactLine::Gpu { gpu, core_permille, memory_used, memory_total } => {

@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::action::{Action, Reason};
 use crate::fact::GpuId;
-use crate::task::{Ask, Swap, Task, TaskId};
+use crate::task::{Ask, Demand, Swap, Task, TaskId};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -55,8 +55,17 @@ impl Scheduler {
 
     fn swap_in(&mut self, now: Instant, task: TaskId, bytes: u64) -> Action {
         let (request, because) = (self.next_request(), Reason::MemoryFree);
+        let asks = self.tracker.task(task).is_some_and(|task| self.asks_when_back(task));
         self.tracker.ask_swap_in(Ask { request, at: now }, task, bytes, because);
-        Action::SwapIn { request, task, because }
+        Action::SwapIn { request, task, asks, because }
+    }
+
+    /// Whether it may want more memory than it left with and asked for then, which is what is set aside for it. It goes on within microseconds
+    /// of its return, and would not wait until anybody heard of that.
+    fn asks_when_back(&self, task: &Task) -> bool {
+        let container = self.tracker.container_of(task).filter(|container| container.is_ours());
+        let unknown = container.is_some_and(|container| container.forecast().memory.is_none());
+        unknown && !task.launched && task.demand != Demand::Unknown && self.policy(task.gpu).acts()
     }
 }
 

@@ -182,7 +182,9 @@ impl Tracker {
             Fact::SwappedOut { process, gpu, bytes } => {
                 self.on_swapped_out(at, (process, gpu), bytes, &mut events);
             }
-            Fact::SwappedIn { process, gpu } => self.on_swapped_in(at, (process, gpu), &mut events),
+            Fact::SwappedIn { process, gpu, asks } => {
+                self.on_swapped_in(at, (process, gpu), asks, &mut events);
+            }
             Fact::Heard => {}
             Fact::Gpu { gpu, reading } => {
                 let known = self.memory_on(gpu);

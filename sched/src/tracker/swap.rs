@@ -6,7 +6,7 @@
 use super::{Event, Tracker};
 use crate::action::Reason;
 use crate::fact::{GpuId, Process};
-use crate::task::{Ask, Demand, Grip, Swap, Task, TaskId};
+use crate::task::{Ask, Demand, Gate, Grip, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -59,15 +59,32 @@ impl Tracker {
         events.push(Event::SwappedOut { task: id, at, because: task.reason, bytes });
     }
 
-    /// Its memory is back, and it goes on.
-    pub(super) fn on_swapped_in(&mut self, at: Instant, key: (Process, GpuId), events: &mut Vec<Event>) {
+    /// Its memory is back, and it goes on; if it `asks`, until its next allocation.
+    pub(super) fn on_swapped_in(
+        &mut self,
+        at: Instant,
+        key: (Process, GpuId),
+        asks: bool,
+        events: &mut Vec<Event>,
+    ) {
         let Some(id) = self.usages.get(&key).map(|usage| usage.task) else { return };
         let Some(task) = self.tasks.get(&id).filter(|task| task.is_away()) else { return };
         let (away, because) = (at.since(task.swap_at).or_zero(), task.reason);
+        let (demand, demand_at, free_since) = (task.demand, task.demand_at, task.free_since);
+        let let_in = if let Swap::Returning(ask, _) = task.swap { ask.at } else { at };
         self.stands_no_more(at, id);
         self.moved(at, id, Swap::In);
         if let Some(task) = self.tasks.get_mut(&id) {
             task.admitted = true;
+            if asks {
+                (task.grip, task.held_since, task.held_at) =
+                    (Grip::Held(Gate::Allocations), Some(at), Some(at));
+                // It may have come to its next allocation before anybody said that it is back, and that may be told before or after.
+                task.free_since = free_since;
+                if matches!(demand, Demand::AtAllocation(_)) && demand_at > let_in {
+                    (task.demand, task.stopped_since) = (demand, Some(demand_at));
+                }
+            }
         }
         events.push(Event::SwappedIn { task: id, at, because, away });
     }

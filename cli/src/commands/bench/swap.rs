@@ -180,7 +180,7 @@ mod tests {
             Line::Decide { at: 1_000, actions: vec![action("swap out")] },
             Line::Fact { at: 31_000, fact: FactLine::SwappedOut { process, gpu: 0, bytes: 1 } },
             Line::Decide { at: 50_000, actions: vec![action("swap in")] },
-            Line::Fact { at: 57_000, fact: FactLine::SwappedIn { process, gpu: 0 } },
+            Line::Fact { at: 57_000, fact: FactLine::SwappedIn { process, gpu: 0, asks: false } },
         ];
         let text: String =
             lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect::<Vec<_>>().concat();

@@ -11,6 +11,7 @@
 mod bounded;
 mod contexts;
 mod missed;
+mod moving;
 mod roles;
 #[cfg(test)]
 mod stories;
@@ -74,6 +75,8 @@ struct Tracked {
     due_us: u64,
     /// Its probes are in place.
     covered: bool,
+    /// Its memory is being moved: it must run, and cannot reach the GPU.
+    moves: bool,
     /// The urgent work, by its beginning, of which whoever decides was told when it let this process go.
     warned_of: u64,
     /// What it has on the GPU may count as in flight, whatever it is to others by now.
@@ -103,9 +106,14 @@ impl Tracked {
         }
     }
 
-    /// It stands at a launch, though nobody has ordered that.
-    fn stands_at_an_open_gate(&self) -> bool {
-        self.stands == Some(Stand::Launch) && self.orders.flags & SHUT_LAUNCHES == 0
+    /// What whoever decides is told once more of one that stands for long: that it does so at a launch, though nobody has ordered that, or at
+    /// an allocation.
+    fn reminder(&self, asked: u64) -> Option<Work> {
+        match self.stands? {
+            Stand::Launch if self.orders.flags & SHUT_LAUNCHES == 0 => Some(Work::AtLaunch),
+            Stand::Allocation => Some(Work::AtAllocation(asked)),
+            _ => None,
+        }
     }
 }
 
@@ -163,6 +171,7 @@ impl Gates {
             reminded_ns: 0,
             due_us,
             covered: false,
+            moves: false,
             warned_of: 0,
             was_bounded: false,
             told: (0, false),
@@ -348,6 +357,7 @@ impl Gates {
     /// Lets those go on whose time has come. What is to be told of what was done here.
     pub(super) fn act(&mut self, now_ns: u64) -> Vec<(u64, Process, Work)> {
         self.let_the_bounded_go(now_ns);
+        self.let_the_moving_run(now_ns);
         self.let_in(now_ns);
         std::mem::take(&mut self.outbox)
     }
@@ -365,6 +375,10 @@ impl Gates {
             return None;
         }
         let known = self.tracked.get_mut(&event.pid)?;
+        if known.must_not_stand(event.kind) {
+            let _ = self.resume(event.pid);
+            return None;
+        }
         let work = match event.kind {
             kind::COPY => Work::Copies,
             kind::LAUNCH => {

@@ -217,9 +217,14 @@ impl Launches {
         shut
     }
 
-    /// Lets the process run, whatever else is on the GPU: it cannot get there.
+    /// Lets the process run, whatever else is on the GPU.
     pub fn let_run(&self, process: Process) {
         self.shared.gates().let_go(process);
+    }
+
+    /// From here on, or no more, the process's memory is being moved: it runs, whoever else is on the GPU, for it cannot get there.
+    pub fn set_moves(&self, process: Process, moves: bool) {
+        self.shared.gates().set_moves(process, moves);
     }
 
     /// Lets the process run and launch, whatever else is on the GPU.

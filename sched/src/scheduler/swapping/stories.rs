@@ -14,7 +14,11 @@ fn is_out(pid: u32, gib: u64) -> Fact {
 }
 
 fn is_back(pid: u32) -> Fact {
-    Fact::SwappedIn { process: process(pid), gpu: GPU }
+    Fact::SwappedIn { process: process(pid), gpu: GPU, asks: false }
+}
+
+fn is_back_and_asks(pid: u32) -> Fact {
+    Fact::SwappedIn { process: process(pid), gpu: GPU, asks: true }
 }
 
 /// Process 1 has 8 of 10 GiB and computes; process 2 comes a while later, and asks for 6.
@@ -153,6 +157,66 @@ fn under_none_what_was_swapped_out_comes_back() {
     assert_eq!(desk.decides(6_200), "#3 swap in 1: there is GPU memory for it");
 }
 
+/// Process 2 has left with 4 of the 8 GiB that it asked for by then, and is about to come back beside process 3, which has 1 of 10.
+fn comes_back_for_more() -> Desk {
+    let mut desk = Desk::new("earliest-deadline");
+    desk.hears(0, reads(0));
+    for number in [1, 2, 3] {
+        desk.hears(0, on_terms(number, swaps(0, number == 2)));
+        desk.hears(0, arrives(number, number));
+    }
+    desk.decides(0);
+    desk.hears(10, has(1, 4 * GIB));
+    desk.hears(10, has(2, 4 * GIB));
+    desk.hears(20, asks(1, 4 * GIB));
+    desk.hears(20, asks(2, 4 * GIB));
+    desk.hears(30, reads(8 * GIB));
+    desk.decides(30);
+    assert_eq!(desk.decides(530), "#4 swap out 2: 1 needs its GPU memory");
+    desk.hears(5_000, is_out(2, 4));
+    desk.hears(5_050, reads(4 * GIB));
+    desk.decides(5_050);
+    desk.hears(5_051, answers(6, Outcome::Held));
+    desk.hears(5_060, has(1, 8 * GIB));
+    desk.hears(5_070, has(3, GIB));
+    desk.hears(6_000, exits(1));
+    desk.hears(6_200, reads(GIB));
+    let back = "#7 swap in 2, to its next allocation: there is GPU memory for it";
+    assert_eq!(desk.decides(6_200), back);
+    desk
+}
+
+#[test]
+fn who_left_before_it_had_all_its_memory_asks_again_when_it_is_back() {
+    let mut desk = comes_back_for_more();
+    assert_eq!(desk.hears(7_000, is_back_and_asks(2)), "2 is back at 7s after 2s");
+    assert_eq!(desk.decides(7_000), "", "it is held already");
+    // It goes on with what it had asked for, and then asks for more than is left.
+    desk.hears(7_001, has(2, 8 * GIB));
+    desk.hears(7_002, asks(2, 2 * GIB));
+    assert_eq!(desk.decides(7_002), "", "1 GiB is left");
+    assert_eq!(desk.broken(7_002), None);
+    desk.hears(7_500, exits(3));
+    desk.hears(7_600, reads(8 * GIB));
+    assert_eq!(desk.decides(7_600), "#8 release 2: nobody is ahead of it", "alone it need not ask");
+}
+
+#[test]
+fn who_asks_before_anybody_has_said_that_it_is_back_is_heard_all_the_same() {
+    for asked_first in [true, false] {
+        let mut desk = comes_back_for_more();
+        if asked_first {
+            desk.hears(6_999, asks(2, GIB));
+        }
+        desk.hears(7_000, is_back_and_asks(2));
+        if !asked_first {
+            desk.hears(6_999, asks(2, GIB));
+        }
+        assert_eq!(desk.decides(7_001), "#8 pass 2: there is GPU memory for it", "{asked_first}");
+        assert_eq!(desk.broken(7_001), None);
+    }
+}
+
 #[test]
 fn what_an_earlier_agent_left_out_comes_back_and_what_somebody_brought_back_is_in() {
     let mut desk = Desk::new("least-slack");
@@ -161,7 +225,7 @@ fn what_an_earlier_agent_left_out_comes_back_and_what_somebody_brought_back_is_i
     assert_eq!(desk.hears(0, is_out(1, 4)), "1 is out at 0s, 4 GiB");
     assert_eq!(desk.decides(0), "", "how full the GPU is, is not known yet");
     desk.hears(10, reads(0));
-    assert_eq!(desk.decides(10), "#1 swap in 1: there is GPU memory for it");
+    assert_eq!(desk.decides(10), "#1 swap in 1, to its next allocation: there is GPU memory for it");
     assert_eq!(desk.hears(900, is_back(1)), "1 is back at 900ms after 900ms");
     assert_eq!(desk.hears(901, is_back(1)), "");
     assert_eq!(desk.hears(902, answers(1, Outcome::Failed)), "");
@@ -308,5 +372,5 @@ fn of_two_that_have_memory_and_wait_for_more_the_later_leaves_and_comes_back_to_
     assert_eq!(desk.decides(16_000), "", "4 GiB are free, and it comes back to 7");
     desk.hears(17_000, exits(1));
     desk.hears(17_200, reads(0));
-    assert_eq!(desk.decides(17_200), "#5 swap in 2: there is GPU memory for it");
+    assert_eq!(desk.decides(17_200), "#5 swap in 2, to its next allocation: there is GPU memory for it");
 }

@@ -17,13 +17,13 @@ impl Gates {
             if known.stands.is_none() {
                 let found = self.take(&standing.event(pid));
                 self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
-            } else if known.stands_at_an_open_gate()
-                && now > standing.since + FORGOTTEN_NS
+            } else if let Some(work) =
+                known.reminder(standing.value).filter(|_| now > standing.since + FORGOTTEN_NS)
                 && std::mem::replace(&mut known.reminded_ns, standing.since) != standing.since
             {
                 // For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something
                 // since.
-                self.outbox.push((now, known.process, Work::AtLaunch));
+                self.outbox.push((now, known.process, work));
             }
         }
     }

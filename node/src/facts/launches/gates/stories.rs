@@ -44,8 +44,12 @@ impl Stage {
 
     /// The kernel stops the batch at a launch, and writes that down.
     fn stops_the_batch(&mut self, since: u64) -> Event {
+        self.stops_the_batch_at(kind::STAND, since)
+    }
+
+    fn stops_the_batch_at(&mut self, why: u32, since: u64) -> Event {
         let mut standing = Standing::default();
-        (standing.since, standing.why) = (since, kind::STAND);
+        (standing.since, standing.why) = (since, why);
         self.gates.tables.standing.insert(self.batch.pid, standing, 0).expect("room");
         standing.event(self.batch.pid)
     }
@@ -129,6 +133,34 @@ fn a_stop_is_told_once_by_its_event_or_by_a_look_through_the_list() {
     assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
     stage.gates.sweep(false);
     assert_eq!(stage.told(), []);
+}
+
+/// It must run for its memory to be moved.
+#[test]
+fn whose_memory_is_moved_stands_nowhere_but_at_its_next_allocation_and_not_for_long() {
+    let mut stage = Stage::new();
+    let batch = stage.batch;
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.take(&stop);
+    stage.gates.set_moves(batch, true);
+    assert!(!stage.is_stopped(), "it stood as the move began");
+    let stop = stage.stops_the_batch(ns_now());
+    assert_eq!(stage.gates.take(&stop), None);
+    assert!(!stage.is_stopped(), "urgent work came");
+    stage.gates.shut(batch, Gate::Allocations).expect("a gate");
+    let now = ns_now();
+    let stop = stage.stops_the_batch_at(kind::STAND_ALLOCATION, now);
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtAllocation(0))));
+    stage.gates.act(now);
+    assert!(stage.is_stopped(), "it may be back");
+    assert_eq!(stage.gates.act(now + 1_000_000_000).len(), 1, "it is told that it goes on");
+    assert!(!stage.is_stopped(), "it is not");
+    stage.gates.set_moves(batch, false);
+    let now = ns_now();
+    let stop = stage.stops_the_batch_at(kind::STAND_ALLOCATION, now);
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtAllocation(0))));
+    stage.gates.act(now + 1_000_000_000);
+    assert!(stage.is_stopped(), "it is held");
 }
 
 /// Another of its threads had done something since, so whoever decides took no notice.
