@@ -5,7 +5,7 @@
 #define SIGCONT 18
 #define SIGSTOP 19
 /* Threads of which it is remembered that they were stopped. */
-#define THREADS_MAX 16384
+#define THREADS_MAX 65536
 
 /* When each thread was last stopped. */
 TABLE(STOPPED, BPF_MAP_TYPE_LRU_HASH, THREADS_MAX, __u64, __u64);
@@ -78,8 +78,9 @@ static __always_inline void stop(struct span *span, __u64 id, __u64 now, __u32 k
 	 * it stands. */
 	if (!in_force(bpf_ktime_get_ns()) || !bpf_map_lookup_elem(&STANDING, &pid)) {
 		bpf_map_delete_elem(&STANDING, &pid);
-		bpf_send_signal(SIGCONT);
-		return;
+		if (!bpf_send_signal(SIGCONT))
+			return;
+		bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY);
 	}
 	tell(now, pid, kind, value);
 }

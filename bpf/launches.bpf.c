@@ -49,7 +49,9 @@ struct call {
 	__u64 stream; /* the only one that it waits for, if it named one */
 	__u64 since;
 	__u32 sequence; /* the latest submission it can have waited for */
+	__u32 slot;     /* in another, sequences began anew */
 	__u32 operation;
+	__u32 pad;
 };
 
 /* What anybody may do, managed or not, as often as it likes. */
@@ -225,15 +227,32 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u64 id, __u64 now)
 {
 	__u32 index = orders->gpu, pid = id >> 32, launched;
-	__u64 done;
+	__u64 pending = span->pending, done, more;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
-	if (!gpu || !gpu_orders || !span->pending)
+	if (!gpu || !gpu_orders)
 		return;
-	done = waited_for(span, call->bits, call->sequence) & span->pending;
+	if (!pending) {
+		/* Of a process that was there before its probes a wait for everything tells that it has nothing there. */
+		if (!span->heard && call->bits == ~0ULL) {
+			span->heard = 1;
+			tell(now, pid, SAW_DRAIN, 0);
+		}
+		return;
+	}
+	done = waited_for(span, call->bits, call->sequence, pending);
 	/* Once nothing is left, another thread may begin anew. */
 	launched = span->launches || span->stands;
-	if (!done || (__sync_fetch_and_and(&span->pending, ~done) & ~done))
+	if (!done)
+		return;
+	pending = __sync_fetch_and_and(&span->pending, ~done);
+	/* Another thread may have given one of these streams more, and have found that it had work: then it has it still. If it is back already,
+	 * that thread has found none, and has begun anew. */
+	more = done & ~waited_for(span, call->bits, call->sequence, done);
+	if (more && (__sync_fetch_and_or(&span->pending, more) & more) != more)
+		return;
+	/* Of two waits that return at once, one tells. */
+	if (!(pending & done) || (pending & ~done))
 		return;
 	settle(span, gpu, gpu_orders, orders, id, now);
 	if (orders->flags & BOUNDED) {
@@ -250,14 +269,14 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie, __u64 bit, __u32 pid, __u64 id, __u64 now)
 {
 	__u32 place = (cookie >> 8) & 0xff;
-	struct call call = {.operation = OP_WAIT, .sequence = span->sequence, .bits = bit, .since = now};
+	struct call call = {.operation = OP_WAIT, .slot = span->slot, .sequence = span->sequence, .bits = bit, .since = now};
 	if (place == AT_EVENT) {
 		struct mark *mark = mark_of(span, first, pid);
 		call.bits = mark ? mark->bits : 0;
 		call.sequence = mark ? mark->sequence : 0;
 	} else if (place == AT_EVERYTHING) {
 		call.bits = ~0ULL;
-	} else if (place != AT_NOWHERE) {
+	} else if (place != AT_NOWHERE && place <= AT_CONFIGURATION) {
 		call.stream = bit;
 	}
 	call.bits = waited_for_with(call.bits);
@@ -266,9 +285,10 @@ static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie
 
 static __always_inline void on_allocate(struct span *span, struct orders *orders, __u64 out, __u64 bytes, __u64 id, __u64 now)
 {
-	struct call call = {.operation = OP_ALLOCATE, .out = out, .bytes = bytes}, *before = bpf_map_lookup_elem(&CALLS, &id);
+	struct call call = {.operation = OP_ALLOCATE, .slot = span->slot, .out = out, .bytes = bytes};
+	struct call *before = bpf_map_lookup_elem(&CALLS, &id);
 	/* While probes take the place of others, both tell of it. */
-	if (before && before->operation == OP_ALLOCATE && before->out == out && before->bytes == bytes)
+	if (before && before->operation == OP_ALLOCATE && before->slot == call.slot && before->out == out && before->bytes == bytes)
 		return;
 	bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
 	notice_leak(id, now);
@@ -276,15 +296,31 @@ static __always_inline void on_allocate(struct span *span, struct orders *orders
 		stop(span, id, now, SAW_STAND_ALLOCATION, bytes);
 }
 
-static __always_inline void on_free(struct span *span, __u64 address, __u32 pid, __u64 now)
+/* `whole`: of how many bytes it is known that they are gone; 0: the block's. */
+static __always_inline void on_free(struct span *span, __u64 address, __u64 whole, __u32 pid, __u64 now)
 {
 	struct handle block = {.value = address, .pid = pid};
-	__u64 *bytes = bpf_map_lookup_elem(&BLOCKS, &block);
+	__u64 *bytes = bpf_map_lookup_elem(&BLOCKS, &block), less, before = span->memory;
 	if (!bytes)
 		return;
-	span->memory -= *bytes < span->memory ? *bytes : span->memory;
+	less = whole > *bytes ? whole : *bytes;
+	if (less > before)
+		less = before;
 	bpf_map_delete_elem(&BLOCKS, &block);
-	tell(now, pid, SAW_MEMORY, span->memory);
+	before = __sync_fetch_and_add(&span->memory, -less);
+	tell(now, pid, SAW_MEMORY, before - less);
+}
+
+/* Memory that is mapped stays until it is mapped no more, whatever becomes of the handle it was made under. */
+static __always_inline void on_map(__u64 address, __u64 handle, __u32 pid)
+{
+	struct handle made = {.value = handle, .pid = pid}, mapped = {.value = address, .pid = pid};
+	__u64 *found = bpf_map_lookup_elem(&BLOCKS, &made), bytes;
+	if (!found)
+		return;
+	bytes = *found;
+	bpf_map_delete_elem(&BLOCKS, &made);
+	bpf_map_update_elem(&BLOCKS, &mapped, &bytes, BPF_ANY);
 }
 
 static __always_inline void on_context(struct span *span, struct orders *orders, __u64 id, __u64 now)
@@ -320,11 +356,17 @@ int on_entry(struct pt_regs *regs)
 		on_allocate(span, orders, first, bytes, id, now);
 		return 0;
 	}
-	if (operation == OP_FREE) {
-		on_free(span, first, pid, now);
+	if (operation == OP_FREE || operation == OP_UNMAP) {
+		on_free(span, first, operation == OP_UNMAP ? argument(regs, 2) : 0, pid, now);
+		return 0;
+	}
+	if (operation == OP_MAP) {
+		on_map(first, argument(regs, 4), pid);
 		return 0;
 	}
 	bit = stream_bit(regs, cookie, id);
+	if (operation == OP_COPY_AND_WAIT && is_within_the_device(cookie, first))
+		operation = OP_COPY;
 	if (operation == OP_LAUNCH)
 		return on_launch(span, orders, bit, id, now);
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
@@ -335,7 +377,7 @@ int on_entry(struct pt_regs *regs)
 		on_record(span, first, bit, pid);
 	if (operation == OP_CAPTURE) {
 		/* It may fail: only from its return on are launches recorded. */
-		struct call call = {.operation = OP_CAPTURE, .bits = bit};
+		struct call call = {.operation = OP_CAPTURE, .slot = slot, .bits = bit};
 		bpf_map_update_elem(&CALLS, &id, &call, BPF_ANY);
 	}
 	if (operation == OP_CAPTURED)
@@ -366,7 +408,7 @@ int on_return(struct pt_regs *regs)
 		return 0;
 	}
 	call = bpf_map_lookup_elem(&CALLS, &id);
-	if (!call)
+	if (!call || call->slot != slot)
 		return 0;
 	orders = orders_in(slot, pid);
 	span = bpf_map_lookup_elem(&SPANS, &slot);
@@ -391,8 +433,7 @@ int on_return(struct pt_regs *regs)
 			struct handle block = {.pid = pid};
 			bpf_probe_read_user(&block.value, sizeof(block.value), (void *)call->out);
 			bpf_map_update_elem(&BLOCKS, &block, &call->bytes, BPF_ANY);
-			span->memory += call->bytes;
-			tell(now, pid, SAW_MEMORY, span->memory);
+			tell(now, pid, SAW_MEMORY, __sync_fetch_and_add(&span->memory, call->bytes) + call->bytes);
 		}
 	}
 	bpf_map_delete_elem(&CALLS, &id);

@@ -17,6 +17,8 @@ enum operation {
 	OP_ALLOCATE = 10,     /* entry and return */
 	OP_FREE = 11,         /* entry */
 	OP_JOIN = 12,         /* entry: a stream waits for an event, the second argument, before it goes on */
+	OP_MAP = 13,          /* entry: memory made under a handle, the fourth argument, has an address from here on, the first */
+	OP_UNMAP = 14,        /* entry: what is at an address, and so many bytes on, has none */
 };
 
 /* Where an operation's stream is, or an allocation's size. The second byte of the cookie. */
@@ -30,6 +32,8 @@ enum place {
 	AT_EVENT = 11,       /* an event in the first argument stands for the stream it was put into */
 	AT_EVERYTHING = 12,  /* it waits for the whole context */
 	AT_PITCHED = 13,     /* an allocation of rows: arguments 3 and 4 are width and height */
+	AT_PLANE = 14,       /* a copy in the default stream that the first argument describes, which waits unless it is within the device: cuMemcpy2D */
+	AT_BODY = 15,        /* the same in three dimensions */
 };
 
 /* The third byte of the cookie. */

@@ -4,6 +4,9 @@
 #ifndef STREAMS_H
 #define STREAMS_H
 
+#define CU_MEMORYTYPE_DEVICE 2
+#define CU_MEMORYTYPE_ARRAY 3
+
 /* The point in a stream where an event was put. */
 struct mark {
 	__u64 bits;
@@ -40,6 +43,19 @@ static __always_inline __u64 stream_bit(struct pt_regs *regs, __u64 cookie, __u3
 		stream = argument(regs, place);
 	}
 	return bit_of(stream, per_thread, thread);
+}
+
+/* Whether a copy is described as one from and to the device's own memory: the program does not wait for that. What the driver is to find out
+ * itself, it may wait for. */
+static __always_inline int is_within_the_device(__u64 cookie, __u64 described)
+{
+	__u32 place = (cookie >> 8) & 0xff, from = 0, to = 0;
+	if (place != AT_PLANE && place != AT_BODY)
+		return 0;
+	bpf_probe_read_user(&from, sizeof(from), (void *)(described + (place == AT_PLANE ? 16 : 32)));
+	bpf_probe_read_user(&to, sizeof(to), (void *)(described + (place == AT_PLANE ? 72 : 120)));
+	return (from == CU_MEMORYTYPE_DEVICE || from == CU_MEMORYTYPE_ARRAY) &&
+	       (to == CU_MEMORYTYPE_DEVICE || to == CU_MEMORYTYPE_ARRAY);
 }
 
 static __always_inline __u32 number_of(__u64 bit)
@@ -87,18 +103,25 @@ static __always_inline __u64 joins_of(struct span *span, __u32 number)
 	return span->joins[number] & -is_before(span->last[number] + 1, span->joined[number]);
 }
 
-/* The streams of which all is done once a wait for `bits` returns, for what was submitted until `sequence`. A stream that waits for another is
- * done after it. */
-static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 sequence)
+/* One if all of a stream is done once a wait for `bits` returns, for what was submitted until `sequence`; else zero. A stream that waits for
+ * another is done after it. */
+static __always_inline __u64 is_done(struct span *span, __u32 number, __u64 bits, __u32 sequence)
+{
+	__u64 itself = is_before(*(volatile __u32 *)&span->last[number], sequence) & (bits >> number);
+	__u64 through = is_before(span->joined[number], sequence) & has_any(joins_of(span, number) & bits);
+	return (itself | through) & 1;
+}
+
+/* Which of these streams are. Most programs have work in one. */
+static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 sequence, __u64 among)
 {
 	__u64 done = 0;
 	__u32 number;
-	for (number = 0; number < STREAM_BITS; number++) {
-		__u64 itself = is_before(span->last[number], sequence) & (bits >> number);
-		__u64 through = is_before(span->joined[number], sequence) & has_any(joins_of(span, number) & bits);
-		done |= ((itself | through) & 1) << number;
-	}
-	return done;
+	if (!(among & (among - 1)))
+		return among & -is_done(span, number_of(among), bits, sequence);
+	for (number = 0; number < STREAM_BITS; number++)
+		done |= is_done(span, number, bits, sequence) << number;
+	return done & among;
 }
 
 /* Whether the legacy default stream has nothing but copies and fills, now that it is given one more. */
@@ -156,7 +179,7 @@ static __always_inline void on_join(struct span *span, __u64 event, __u64 bit, _
 		return;
 	sequence = next_of(span);
 	/* The legacy default stream does not wait for streams that were made not to block, and those are what programs have beside it. */
-	done = waited_for(span, mark->bits, mark->sequence);
+	done = waited_for(span, mark->bits, mark->sequence, ~0ULL);
 	for (number = 0; number < STREAM_BITS; number++) {
 		__u64 joins = joins_of(span, number);
 		__u64 covered = -((done >> number) & 1), anew = covered & (has_any(joins & bit) - 1);

@@ -52,16 +52,19 @@ fn set_policy(owner: &mut Owner, name: &str, gpu: Option<u16>) -> Result<PolicyL
     Ok(crate::views::policy(owner))
 }
 
+/// Whoever is held for all we know. Whom the kernel stopped for urgent work stands, though nobody here has held it.
+pub(crate) fn who_stands(owner: &Owner) -> Vec<(ContainerId, Process, GpuId)> {
+    let in_hand = owner.scheduler.tracker().tasks().filter(|task| task.grip != Grip::Free);
+    in_hand.filter_map(|task| Some((task.container?, task.process, task.gpu))).collect()
+}
+
 /// Lets go, and leaves alone until the container has no task any more: a policy would hold it again at once.
 fn release(owner: &mut Owner, wanted: Option<&str>) -> Result<ReleasedLine, String> {
     let chosen: Vec<ContainerId> = match wanted {
         None => owner.registry.all().map(|known| known.number).collect(),
         Some(wanted) => vec![owner.registry.find(wanted)?],
     };
-    // Whom the kernel stopped for urgent work stands, though nobody here has held it.
-    let in_hand = owner.scheduler.tracker().tasks().filter(|task| task.grip != Grip::Free);
-    let stand: Vec<(ContainerId, Process, GpuId)> =
-        in_hand.filter_map(|task| Some((task.container?, task.process, task.gpu))).collect();
+    let stand = who_stands(owner);
     let stands = |number: ContainerId| stand.iter().any(|(container, ..)| *container == number);
     let held = chosen.iter().filter(|number| owner.actuator.holds(**number) || stands(**number));
     let names = held.filter_map(|number| Some(owner.registry.get(*number)?.name.clone())).collect();

@@ -76,6 +76,8 @@ pub(crate) struct Probed {
     ordered: HashMap<Process, Coverage>,
     /// Whose allocations were probed before its launches were: some of those may not have been seen.
     widened: HashSet<Process>,
+    /// What NVML last said that a process has on a GPU.
+    pub(crate) looked_at: HashMap<(Process, GpuId), u64>,
     /// Whether a process runs under an interactive shell.
     under_a_shell: HashMap<Process, bool>,
     /// How often a process went on that we had stopped.
@@ -124,6 +126,7 @@ impl Probed {
 
     pub(crate) fn forget(&mut self, process: Process) {
         self.starts.remove(&process);
+        self.looked_at.retain(|(known, _), _| *known != process);
         self.covered.remove(&process);
         self.ordered.remove(&process);
         self.widened.remove(&process);
@@ -149,8 +152,11 @@ impl Owner {
                 self.learn(at, Fact::Heard);
             }
             Seen::Beat => {
-                if let Some(launches) = &self.probed.launches {
-                    launches.beat();
+                let Some(launches) = self.probed.launches.clone() else { return };
+                launches.beat();
+                // Who waits becomes urgent with time alone.
+                if !self.probed.covered.is_empty() {
+                    launches.set_roles(self.roles(at));
                 }
             }
         }
@@ -207,6 +213,13 @@ impl Owner {
         let fact = Fact::Process { process, container, gpu, launches_seen, approximate };
         self.learn(seen.unwrap_or(at), fact);
         self.meet(at, (process, gpu), container);
+        if self.probed.saw_all_of(process) && !self.counts_allocations_of(process) {
+            let looked_at = self.probed.looked_at.iter().filter(|((known, _), _)| *known == process);
+            let looked_at: Vec<(GpuId, u64)> = looked_at.map(|((_, gpu), bytes)| (*gpu, *bytes)).collect();
+            looked_at
+                .into_iter()
+                .for_each(|(gpu, bytes)| self.learn(at, Fact::Memory { process, gpu, bytes }));
+        }
         self.probed.stale = true;
         let early = self.probed.starts.get_mut(&process).map(|start| std::mem::take(&mut start.early));
         early.into_iter().flatten().for_each(|(at, work)| self.on_work(at, process, work));
@@ -257,8 +270,7 @@ impl Owner {
                 Work::AtLaunch => self.learn(at, Fact::AtLaunch { process, gpu }),
                 Work::AtAllocation(bytes) => self.learn(at, Fact::AtAllocation { process, gpu, bytes }),
                 Work::Resumed | Work::LeakedAtAllocation => self.learn(at, Fact::Resumed { process, gpu }),
-                // Half of the story is worse than NVML's whole.
-                Work::Memory(bytes) if self.probed.saw_all_of(process) => {
+                Work::Memory(bytes) if self.counts_allocations_of(process) => {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
                 Work::Memory(_) => {}
@@ -268,6 +280,12 @@ impl Owner {
         if let (Work::Leaked | Work::LeakedAtAllocation, Some(gpu)) = (work, first) {
             self.on_leak(at, process, gpu);
         }
+    }
+
+    /// Whether what a process allocates says what it has on its GPU. Half of the story is worse than NVML's whole, and of several GPUs nobody knows
+    /// on which it allocates.
+    pub(crate) fn counts_allocations_of(&self, process: Process) -> bool {
+        self.probed.saw_all_of(process) && self.places_of(process).len() <= 1
     }
 
     /// Whether something is ordered of a process on a GPU.
@@ -287,6 +305,8 @@ impl Owner {
             return;
         }
         let Some(launches) = self.probed.launches.clone() else { return };
+        // The kernel may stop somebody from here on, and the guard must know before.
+        self.guard.iter_mut().for_each(|guard| guard.renew(true));
         let (wanted, kept) = self.wanted(now);
         self.probed.kept = kept;
         let starts = self.probed.starts.values().map(|start| start.at + STARTS_FOR);

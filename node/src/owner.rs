@@ -188,7 +188,8 @@ impl Owner {
                 self.forget_the_idle(at);
             }
             Told::Memory(process, gpu, bytes) => {
-                if !self.probed.saw_all_of(process) {
+                self.probed.looked_at.insert((process, gpu), bytes);
+                if !self.counts_allocations_of(process) {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }
             }
@@ -226,7 +227,8 @@ impl Owner {
             Told::LetGo => {
                 eprintln!("warning: the agent was silent too long, and its guard let everything go");
                 let now = clock::now();
-                let happened = self.actuator.let_go(|_, _| true);
+                let stand = commands::who_stands(self);
+                let happened = self.actuator.let_go_who_stands(|_| true, &stand);
                 self.note(now, happened);
                 self.actuator.look_after_the_away();
             }

@@ -14,11 +14,13 @@ const GATED_MIN: usize = 1000;
 /// How often that is tried.
 const ROUNDS_MAX: usize = 4;
 /// And how many of one that came back to it.
-const GATED_AGAIN_MIN: usize = 100;
+const GATED_AGAIN_MIN: usize = 50;
 /// How long its kernel takes, on a GPU of its own.
 const URGENT_US: &str = "3000";
 /// For so long from its launch on, the urgent kernel is on the GPU for sure.
 const URGENT_S: f64 = 0.0029;
+/// Whoever was late is urgent again soon after.
+const URGENT_AGAIN_S: f64 = 0.05;
 /// How long everybody may stand after the agent's death on a machine with other work to do; the promise is 0.2 s.
 const STANDING_MAX: Duration = Duration::from_secs(3);
 
@@ -54,7 +56,11 @@ fn has_a_request(scene: &Scene, of: &Box) {
 /// How many launches of the one in the background stood while the other's kernel ran, after a moment. That none got through is asserted, beside what
 /// the agent told then.
 fn gated_since(since: f64, background: &[Value], urgent: &[Value], events: &[Value]) -> usize {
-    let urgent: Vec<(f64, f64)> = moments(urgent).filter(|(launch, _)| *launch > since).collect();
+    let late = late(events);
+    let in_time =
+        |(launch, _): &(f64, f64)| !late.iter().any(|(from, until)| (from..until).contains(&launch));
+    let urgent: Vec<(f64, f64)> =
+        moments(urgent).filter(|(launch, _)| *launch > since).filter(in_time).collect();
     let (mut gated, mut leaked) = (0, Vec::new());
     for (launch, launched) in moments(background) {
         // The first urgent kernel that was not done yet: it may have come before this launch was called, or while it stood.
@@ -73,6 +79,21 @@ fn gated_since(since: f64, background: &[Value], urgent: &[Value], events: &[Val
     }
     assert_eq!(leaked, [], "urgent launch, launch, its return");
     gated
+}
+
+/// From when until when somebody who had a deadline had missed it, and others need not make way: on a busy machine requests come to follow
+/// each other so closely that they are one.
+fn late(events: &[Value]) -> Vec<(f64, f64)> {
+    let of = |event: &&Value, kind: &str| event["event"] == kind;
+    let missed = events.iter().filter(|event| of(event, "missed"));
+    let span = |missed: &Value| {
+        let from = seconds(&missed["time"]);
+        let ends = events.iter().filter(|event| of(event, "finished") && event["pid"] == missed["pid"]);
+        let end = ends.map(|event| seconds(&event["time"])).find(|end| *end >= from);
+        // Its kernel may have been on the GPU by then.
+        (from - URGENT_S, end.unwrap_or(f64::MAX) + URGENT_AGAIN_S)
+    };
+    missed.map(span).collect()
 }
 
 /// When each request's launch was called, and when it returned.

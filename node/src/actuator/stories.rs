@@ -170,6 +170,30 @@ fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
 }
 
 #[test]
+fn an_allocation_is_let_through_once_each_gpu_that_its_process_waits_for_has_room() {
+    let Some(mut scene) = Scene::new("passes") else { return };
+    let gate = scene.has_a_gate();
+    let here = scene.arrives();
+    let mut there = here;
+    there.gpu = GpuId(1);
+    scene.actuator.meet((there.process, there.gpu), BOX, &scene.path, "box");
+    let (request, because) = (RequestId(7), Reason::AsksFirst);
+    let act = |scene: &mut Scene, task: &Task, pass: bool| {
+        let task_id = task.id;
+        let hold = Action::Hold { request, task: task_id, gate: Gate::Allocations, because };
+        scene.actuator.act(if pass { Action::Pass { request, task: task_id, because } } else { hold }, task);
+        std::mem::take(&mut gate.lock().unwrap().words)
+    };
+    act(&mut scene, &here, false);
+    act(&mut scene, &there, false);
+    assert_eq!(act(&mut scene, &there, true), [""; 0], "the first has no room");
+    assert_eq!(act(&mut scene, &here, true), ["pass"]);
+    assert_eq!(act(&mut scene, &there, true), [""; 0], "that was for the allocation before");
+    scene.releases(&here);
+    assert_eq!(gate.lock().unwrap().words.last(), Some(&"pass"), "nobody keeps it there any more");
+}
+
+#[test]
 fn who_is_back_before_it_has_all_its_memory_stops_at_its_next_allocation() {
     let Some(mut scene) = Scene::new("asks") else { return };
     let gate = scene.has_a_gate();

@@ -22,6 +22,8 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// What swarm labels its containers with. It never starts one a second time, so that one that has ended is as good as
 /// removed: kept in the list, one that missed would bar its node until somebody removes its service.
 const SWARM_TASK: &str = "com.docker.swarm.task.id";
+/// How long Docker may take to tell of one container: nothing else is heard of it meanwhile, and one that hangs must not hide who is to stop.
+const INSPECT_MAX: Duration = Duration::from_secs(2);
 /// The ends of its processes are heard before that.
 const GONE_AFTER: Duration = Duration::from_secs(1);
 
@@ -119,7 +121,8 @@ async fn tell_listed(teller: &Teller, container: ContainerSummary) {
 
 /// A container that a process was seen in, and that no list or event has named.
 async fn inspect(docker: &Docker, teller: &Teller, id: &str) {
-    let Ok(found) = docker.inspect_container(id, None).await else { return };
+    let found = tokio::time::timeout(INSPECT_MAX, docker.inspect_container(id, None)).await;
+    let Ok(Ok(found)) = found else { return };
     let name = found.name.unwrap_or_default().trim_start_matches('/').to_owned();
     let config = found.config.unwrap_or_default();
     let labels = config.labels.unwrap_or_default();

@@ -78,7 +78,11 @@ impl Exits {
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                Err(error) => {
+                    // No end would be seen any more.
+                    eprintln!("error: could not wait for the ends of processes: {error}");
+                    std::process::abort();
+                }
             }
             let at = clock::now();
             for event in &events {

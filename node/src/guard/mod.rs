@@ -9,6 +9,7 @@ pub mod release;
 pub mod watch;
 
 use crate::facts::{Teller, Told};
+use crate::run::or_abort;
 use rustix::net::{SendFlags, send};
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -64,7 +65,7 @@ impl Guard {
     pub(crate) fn start(spawn: Spawn, teller: Teller, tables: Vec<OwnedFd>) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let keep = move || keep_one(&spawn, &teller, &theirs, &tables);
+        let keep = move || or_abort(|| keep_one(&spawn, &teller, &theirs, &tables));
         let thread = std::thread::Builder::new().name("guard".to_owned()).spawn(keep)?;
         Ok(Self { shared, thread: Some(thread), renewed: None })
     }

@@ -141,6 +141,29 @@ fn who_uses_several_gpus_shares_each_of_them() {
     });
 }
 
+/// On which of them it allocates, its calls do not say.
+#[test]
+fn who_uses_several_gpus_has_on_each_what_a_look_there_shows() {
+    with_owner(|owner| {
+        let process = comes(owner, 1, 0);
+        owner.take(clock::now(), Told::Probes(Seen::Covered(process, true)));
+        let memory = |owner: &Owner| {
+            let tasks = owner.scheduler.tracker().tasks().filter(|task| task.process == process);
+            let mut memory: Vec<_> = tasks.map(|task| (task.gpu.0, task.memory)).collect();
+            memory.sort_unstable();
+            memory
+        };
+        owner.take(clock::now(), Told::Probes(Seen::Work(process, Work::Memory(6))));
+        owner.take(clock::now(), Told::Memory(process, GpuId(0), 4));
+        assert_eq!(memory(owner), [(0, 6)], "of one, its allocations are told sooner");
+        let home = Home::Cgroup("/box-1".to_owned(), Labels::new());
+        owner.take(clock::now(), Told::Process(process, GpuId(1), home, false));
+        owner.take(clock::now(), Told::Memory(process, GpuId(1), 2));
+        owner.take(clock::now(), Told::Probes(Seen::Work(process, Work::Memory(7))));
+        assert_eq!(memory(owner), [(0, 4), (1, 2)]);
+    });
+}
+
 /// Some programs ask the driver whether there is a GPU, and use none.
 #[test]
 fn who_only_asks_for_the_driver_shares_for_a_while() {

@@ -447,12 +447,19 @@ impl Gates {
         if matches!(known.stands, Some(Stand::Launch | Stand::Bound { .. })) {
             known.is_told_of(ns_now(), true);
         }
+        let before = (known.stands, known.stopped_ns);
+        let standing = self.tables.standing.get(&pid, 0);
         (known.stands, known.stopped_ns) = (None, 0);
         let _ = self.tables.resumed.insert(pid, ns_now(), 0);
         let _ = self.tables.standing.remove(&pid);
         match pidfd_send_signal(&known.pidfd, Signal::CONT) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                // It stands as before, and whoever tries again must find it.
+                (known.stands, known.stopped_ns) = before;
+                let _ = standing.map(|standing| self.tables.standing.insert(pid, standing, 0));
+                Err(error.into())
+            }
         }
     }
 

@@ -138,10 +138,9 @@ impl Programs {
                 .then(|| attach(program.as_raw_fd(), library, pid, points, flags))
                 .transpose()
         };
-        Ok(Link {
-            _entries: link(&self.entry, entries, 0)?,
-            _returns: link(&self.returns, returns, ON_RETURN)?,
-        })
+        // First where calls return: one that was entered before its entry was probed is none, and one that is not seen to return lasts for ever.
+        let returns = link(&self.returns, returns, ON_RETURN)?;
+        Ok(Link { _entries: link(&self.entry, entries, 0)?, _returns: returns })
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) mod operation {
     pub(crate) const ALLOCATE: u64 = 10;
     pub(crate) const FREE: u64 = 11;
     pub(crate) const JOIN: u64 = 12;
+    pub(crate) const MAP: u64 = 13;
+    pub(crate) const UNMAP: u64 = 14;
 }
 
 /// Where an operation's stream (or size) is, in the second byte.
@@ -26,6 +28,8 @@ pub(super) mod place {
     pub(crate) const EVENT: u64 = 11;
     pub(crate) const EVERYTHING: u64 = 12;
     pub(crate) const PITCHED: u64 = 13;
+    pub(crate) const PLANE: u64 = 14;
+    pub(crate) const BODY: u64 = 15;
 }
 
 /// Stream 0 is the thread's own: the third byte.

@@ -8,6 +8,8 @@
 //! from the kernel.
 
 mod attach;
+#[cfg(test)]
+mod called;
 mod gates;
 mod kernel;
 mod layout;
@@ -46,6 +48,8 @@ use words::{Word, in_order};
 
 /// How often the lease is renewed and the kernel's list of those it stopped is looked through.
 const TICK_NS: u64 = 100_000_000;
+/// Events are read as long as they are no younger than what was done here is by that much: several processors write them, and not quite in order.
+const LATER_NS: u64 = 1_000_000;
 /// How many processes are remembered that started and were not seen to do more.
 const STARTS_MAX: usize = 4096;
 
@@ -334,19 +338,24 @@ impl Listener {
             }
             let done = self.shared.gates().act(now);
             // After that, so that the word of all that was acted upon is in the ring.
-            let mut heard = Vec::new();
+            let (mut heard, until) = (Vec::new(), ns_now() + LATER_NS);
             while let Some(bytes) = ring.next() {
                 heard.extend(Event::read(&bytes));
+                // Programs may say more than we can read: the rest is for the next time, when everything else has had its turn.
+                if heard.last().is_some_and(|event: &Event| event.at > until) {
+                    break;
+                }
             }
             let quiet = heard.is_empty();
+            let mut renewed = now;
             for word in in_order(heard, done) {
                 if !self.tell(&word) {
                     return;
                 }
                 // There may be much to tell, and the lease is short.
                 let now = ns_now();
-                if now >= tick {
-                    tick = now + TICK_NS;
+                if now >= renewed + TICK_NS {
+                    renewed = now;
                     self.renew(now);
                 }
             }

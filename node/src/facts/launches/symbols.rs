@@ -41,8 +41,17 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuMemPrefetchAsync", op::COPY, 4),
     ("cuMemPrefetchAsync_v2", op::COPY, 5),
     ("cuMemPrefetchBatchAsync", op::COPY, place::ARGUMENT_8),
+    ("cuMemDiscardAndPrefetchBatchAsync", op::COPY, place::ARGUMENT_8),
+    ("cuMemDiscardBatchAsync", op::COPY, 5),
+    ("cuMemBatchDecompressAsync", op::COPY, 5),
+    ("cuMemMapArrayAsync", op::COPY, 3),
+    ("cuGraphUpload", op::COPY, 2),
     // Within the device and fills: the program does not wait for them, whatever their names say.
     ("cuMemcpyDtoD", op::COPY, place::NOWHERE),
+    ("cuMemcpyDtoA", op::COPY, place::NOWHERE),
+    ("cuMemcpyAtoD", op::COPY, place::NOWHERE),
+    ("cuMemcpyAtoA", op::COPY, place::NOWHERE),
+    ("cuMemcpyPeer", op::COPY, place::NOWHERE),
     ("cuMemsetD8", op::COPY, place::NOWHERE),
     ("cuMemsetD16", op::COPY, place::NOWHERE),
     ("cuMemsetD32", op::COPY, place::NOWHERE),
@@ -58,16 +67,12 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuMemcpy", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuMemcpyHtoD", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuMemcpyDtoH", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpyDtoA", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpyAtoD", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuMemcpyHtoA", op::COPY_AND_WAIT, place::NOWHERE),
     ("cuMemcpyAtoH", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpyAtoA", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpyPeer", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpy2D", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpy2DUnaligned", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpy3D", op::COPY_AND_WAIT, place::NOWHERE),
-    ("cuMemcpy3DPeer", op::COPY_AND_WAIT, place::NOWHERE),
+    ("cuMemcpy2D", op::COPY_AND_WAIT, place::PLANE),
+    ("cuMemcpy2DUnaligned", op::COPY_AND_WAIT, place::PLANE),
+    ("cuMemcpy3D", op::COPY_AND_WAIT, place::BODY),
+    ("cuMemcpy3DPeer", op::COPY_AND_WAIT, place::BODY),
     ("cuCtxSynchronize", op::WAIT, place::EVERYTHING),
     ("cuCtxDestroy", op::WAIT, place::EVERYTHING),
     ("cuDevicePrimaryCtxReset", op::WAIT, place::EVERYTHING),
@@ -90,6 +95,8 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuMemFree", op::FREE, place::NOWHERE),
     ("cuMemFreeAsync", op::FREE, place::NOWHERE),
     ("cuMemRelease", op::FREE, place::NOWHERE),
+    ("cuMemMap", op::MAP, place::NOWHERE),
+    ("cuMemUnmap", op::UNMAP, place::NOWHERE),
 ];
 
 /// Which of a library's functions are probed.
@@ -107,7 +114,7 @@ impl Set {
     fn has(self, operation: u64) -> bool {
         match self {
             Set::Starts => matches!(operation, op::INIT | op::CONTEXT),
-            Set::Memory => matches!(operation, op::ALLOCATE | op::FREE),
+            Set::Memory => matches!(operation, op::ALLOCATE | op::FREE | op::MAP | op::UNMAP),
             Set::Work => operation > op::CONTEXT,
         }
     }

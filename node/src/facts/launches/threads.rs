@@ -13,7 +13,8 @@ use std::path::Path;
 
 /// Probes a function of ours, calls it from another thread, and looks whether that was seen.
 pub(super) fn are_seen(programs: &Programs, ring: &mut RingBuf<MapData>) -> io::Result<bool> {
-    let points = Points { offsets: vec![offset_of_landmark()?], cookies: vec![operation::INIT] };
+    let offset = offset_of(landmark as *const () as u64)?;
+    let points = Points { offsets: vec![offset], cookies: vec![operation::INIT] };
     let own = std::process::id();
     let link = programs.attach(Path::new("/proc/self/exe"), Some(own), &points, &Points::default())?;
     std::thread::spawn(|| landmark(1)).join().map_err(|_| io::Error::other("a thread failed"))?;
@@ -31,9 +32,8 @@ extern "C" fn landmark(number: u64) -> u64 {
     black_box(number ^ 0x1ee_3a11)
 }
 
-/// Where in our file it is.
-fn offset_of_landmark() -> io::Result<u64> {
-    let address = landmark as *const () as u64;
+/// Where in our file an address is.
+pub(super) fn offset_of(address: u64) -> io::Result<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let offset = maps.lines().find_map(|line| offset_in(line, address));
     offset.ok_or_else(|| io::Error::other("our own code is not mapped"))
@@ -59,6 +59,6 @@ mod tests {
         assert_eq!(offset_in(line, 0x7fff), None);
         assert_eq!(offset_in("", 0), None);
         let file = std::fs::read("/proc/self/exe").unwrap();
-        assert!(offset_of_landmark().unwrap() < file.len() as u64);
+        assert!(offset_of(landmark as *const () as u64).unwrap() < file.len() as u64);
     }
 }

@@ -1,0 +1,215 @@
+//! What the kernel's programs make of calls: of functions of ours, in the place of libcuda's.
+
+use super::kernel::{Link, Programs, Tables, load};
+use super::layout::{Event, Orders, SLOT_SHIFT, Span, kind, operation as op, place};
+use super::symbols::Points;
+use super::threads::offset_of;
+use aya::maps::{MapData, RingBuf};
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SLOT: u32 = 1;
+const STREAM: u64 = 0x1000;
+/// How often two threads meet.
+const ROUNDS: u64 = 20_000;
+
+/// Each is another function, for the linker makes one of those that do the same.
+#[inline(never)]
+extern "C" fn launch(stream: u64) -> u32 {
+    black_box(stream ^ 1);
+    0
+}
+
+/// Counts up what its second argument points to: then it is under way.
+#[inline(never)]
+extern "C" fn wait(stream: u64, entered: &AtomicU64) -> u32 {
+    black_box(stream ^ 2);
+    entered.fetch_add(1, Ordering::SeqCst);
+    0
+}
+
+#[inline(never)]
+extern "C" fn wait_for_everything() -> u32 {
+    black_box(3);
+    0
+}
+
+#[inline(never)]
+extern "C" fn copy_a_plane(described: &[u32; 32]) -> u32 {
+    black_box(described[0] ^ 4);
+    0
+}
+
+#[inline(never)]
+extern "C" fn copy_a_body(described: &[u32; 64]) -> u32 {
+    black_box(described[0] ^ 5);
+    0
+}
+
+#[inline(never)]
+extern "C" fn create(handle: &mut u64, bytes: u64) -> u32 {
+    *handle = black_box(bytes ^ 6);
+    0
+}
+
+#[inline(never)]
+extern "C" fn map(address: u64, bytes: u64, offset: u64, handle: u64) -> u32 {
+    black_box(address ^ bytes ^ offset ^ handle ^ 7);
+    0
+}
+
+#[inline(never)]
+extern "C" fn unmap(address: u64, bytes: u64) -> u32 {
+    black_box(address ^ bytes ^ 8);
+    0
+}
+
+#[inline(never)]
+extern "C" fn release(handle: u64) -> u32 {
+    black_box(handle ^ 9);
+    0
+}
+
+/// Our own process, probed in its slot.
+struct Stage {
+    tables: Tables,
+    ring: RingBuf<MapData>,
+    _link: Link,
+    _programs: Programs,
+    /// Two stages at once would each see what the other does.
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (programs, mut tables, ring) = load().expect("probes, as root");
+        let calls = [
+            (launch as *const () as u64, op::LAUNCH | 1 << 8),
+            (wait as *const () as u64, op::WAIT | 1 << 8),
+            (wait_for_everything as *const () as u64, op::WAIT | place::EVERYTHING << 8),
+            (copy_a_plane as *const () as u64, op::COPY_AND_WAIT | place::PLANE << 8),
+            (copy_a_body as *const () as u64, op::COPY_AND_WAIT | place::BODY << 8),
+            (create as *const () as u64, op::ALLOCATE | 2 << 8),
+            (map as *const () as u64, op::MAP),
+            (unmap as *const () as u64, op::UNMAP),
+            (release as *const () as u64, op::FREE),
+        ];
+        let points = |calls: &[(u64, u64)]| {
+            let offsets = calls.iter().map(|(address, _)| offset_of(*address).expect("our code")).collect();
+            let cookies = calls.iter().map(|(_, cookie)| cookie | u64::from(SLOT) << SLOT_SHIFT).collect();
+            Points { offsets, cookies }
+        };
+        let (entries, returns) = (points(&calls), points(&calls[1..6]));
+        let own = std::process::id();
+        tables.orders.set(SLOT, Orders { pid: own, ..Orders::default() }, 0).expect("a slot");
+        tables.spans.set(SLOT, Span::idle(SLOT), 0).expect("a slot");
+        let link = programs.attach(Path::new("/proc/self/exe"), Some(own), &entries, &returns);
+        Self { tables, ring, _link: link.expect("probes"), _programs: programs, _alone: alone }
+    }
+
+    fn span(&self) -> Span {
+        self.tables.spans.get(&SLOT, 0).expect("a slot")
+    }
+
+    fn told(&mut self) -> Vec<(u32, u64)> {
+        let mut told = Vec::new();
+        while let Some(bytes) = self.ring.next() {
+            told.extend(Event::read(&bytes).map(|event| (event.kind, event.value)));
+        }
+        told
+    }
+}
+
+/// The kernel's program looks which streams are done, and then takes them away: what comes in between is not lost.
+#[test]
+fn a_launch_while_another_threads_wait_returns_is_not_lost() {
+    let mut stage = Stage::new();
+    let (began, launched, nobody) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let over = AtomicBool::new(false);
+    let reaches = |count: &AtomicU64, round: u64| {
+        while count.load(Ordering::SeqCst) < round && !over.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+    };
+    let lost = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                reaches(&began, round);
+                // Anywhere in what the wait still does.
+                for step in 0..round * 7 % 400 {
+                    black_box(step);
+                }
+                launch(STREAM);
+                launched.store(round, Ordering::SeqCst);
+            }
+        });
+        let lost = (1..=ROUNDS).find(|round| {
+            launch(STREAM);
+            wait(STREAM, &began);
+            reaches(&launched, *round);
+            let kept = stage.span().is_busy();
+            wait(STREAM, &nobody);
+            let told = stage.told();
+            let count = |wanted| told.iter().filter(|(kind, _)| *kind == wanted).count();
+            !kept || stage.span().is_busy() || count(kind::LAUNCH) != count(kind::DRAIN)
+        });
+        over.store(true, Ordering::SeqCst);
+        lost
+    });
+    assert_eq!(lost, None, "a launch was lost in that round, or not told of");
+}
+
+#[test]
+fn a_copy_within_the_device_waits_for_nothing_and_one_from_or_to_the_host_for_all() {
+    let [host, device, array, unified] = [1, 2, 3, 4];
+    let stage = Stage::new();
+    for (from, to) in [(device, device), (array, device), (device, host), (host, array), (unified, device)] {
+        let waits = [from, to].iter().any(|kind| [host, unified].contains(kind));
+        let (mut plane, mut body) = ([0; 32], [0; 64]);
+        ((plane[16 / 4], plane[72 / 4]), (body[32 / 4], body[120 / 4])) = ((from, to), (from, to));
+        launch(STREAM);
+        copy_a_plane(&plane);
+        assert_eq!(stage.span().is_busy(), !waits, "a plane, from {from} to {to}");
+        launch(STREAM);
+        copy_a_body(&body);
+        assert_eq!(stage.span().is_busy(), !waits, "a body, from {from} to {to}");
+        wait_for_everything();
+        assert!(!stage.span().is_busy());
+    }
+}
+
+/// It may have had work there that nobody saw.
+#[test]
+fn a_process_that_waits_for_everything_tells_once_that_it_has_nothing_there() {
+    let mut stage = Stage::new();
+    wait(STREAM, &AtomicU64::new(0));
+    assert_eq!(stage.told(), [], "it may have work in another stream");
+    wait_for_everything();
+    wait_for_everything();
+    assert_eq!(stage.told(), [(kind::DRAIN, 0)]);
+    launch(STREAM);
+    wait_for_everything();
+    assert_eq!(stage.told(), [(kind::LAUNCH, 0), (kind::DRAIN, 0)]);
+}
+
+/// Pools of memory let go of the handle as soon as it has an address.
+#[test]
+fn memory_counts_as_long_as_it_is_mapped() {
+    let mut stage = Stage::new();
+    let (mut one, mut other) = (0, 0);
+    create(&mut one, 100);
+    create(&mut other, 50);
+    map(0xa000, 100, 0, one);
+    release(one);
+    assert_eq!(stage.span().memory, 150);
+    release(other);
+    assert_eq!(stage.span().memory, 100, "it has no address");
+    unmap(0xa000, 100);
+    let told = stage.told();
+    assert_eq!(told.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [100, 150, 100, 0]);
+    assert!(told.iter().all(|(kind, _)| *kind == kind::MEMORY), "{told:?}");
+}
