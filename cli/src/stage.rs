@@ -204,13 +204,6 @@ impl Stage {
         self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
-    /// Whether the agent has probes at a process's launches: it writes down whom it may have stopped.
-    pub(crate) fn probes(&self, pid: u32) -> bool {
-        let roll = std::fs::read_to_string(self.run_dir.join("probed")).unwrap_or_default();
-        let pid = pid.to_string();
-        roll.lines().any(|line| line.split(' ').next() == Some(&pid))
-    }
-
     /// What the agent said of probes that it does not have.
     fn why_by_polling(&self) -> String {
         let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();
