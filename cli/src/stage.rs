@@ -204,6 +204,15 @@ impl Stage {
         self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
+    /// An error, if there should be an agent and it has ended: what was measured since is of none.
+    pub(crate) fn check_agent(&mut self) -> Result<(), Failure> {
+        let Some(how) = self.agent.as_mut().and_then(Player::ended) else { return Ok(()) };
+        Err(Failure::new(format!(
+            "the agent ended while it was measured ({how}); {}",
+            self.last_words_of_the_agent()
+        )))
+    }
+
     /// What the agent said of probes that it does not have.
     fn why_by_polling(&self) -> String {
         let log = std::fs::read_to_string(self.folder.0.join("agent.log")).unwrap_or_default();

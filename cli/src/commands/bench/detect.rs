@@ -81,7 +81,7 @@ impl Detect {
         let progress = Progress::new(about.sum::<f64>() * f64::from(self.rounds));
         let (mut found, mut node) = (Found::default(), None);
         for tier in &self.tiers {
-            let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
+            let mut stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
             node = stage.node();
             for _ in 0..self.rounds {
                 for (what, seconds) in self.plan(*tier) {
@@ -90,6 +90,7 @@ impl Detect {
                     // Ctrl-C ends our programs, too, and that is no failure of theirs.
                     interruption.check()?;
                     measured?;
+                    stage.check_agent()?;
                     progress.done(seconds);
                 }
             }

@@ -135,6 +135,7 @@ impl Latency {
                     stage.leave_agent();
                 }
                 let outcome = self.perform(&mut stage, case, &interruption)?;
+                stage.check_agent()?;
                 progress.done(each);
                 Ok(outcome)
             };

@@ -207,6 +207,7 @@ impl<'a> Program<'a> {
                 taken.sharing_probed = Some(self.check_probes(kind)?);
             }
         }
+        stage.check_agent()?;
         drop(another);
         if kind != Beside::Nobody {
             self.interruption.wait_for("the other program's end", || tasks(stage) <= 1)?;
