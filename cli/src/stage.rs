@@ -1,5 +1,7 @@
 //! A stage to measure on and to show things on: a simulated GPU and an agent of our own, which go when we do.
 
+mod others;
+
 use crate::failure::Failure;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
@@ -140,6 +142,9 @@ impl Stage {
                 .help("name the folder of libcuda.so.1 and libnvidia-ml.so.1 with `--driver`")
                 .into());
         }
+        if setting.driver.is_some() && !is_simulated(&driver) {
+            others::look_for(&driver)?;
+        }
         if setting.driver.is_none() {
             let mut simulate = ending_with_us(&[])?;
             simulate.args(["gpu", "simulate", "--memory", setting.memory, "--listed-after-ms"]);
@@ -204,11 +209,13 @@ impl Stage {
         self.agent.as_ref().map(Player::pid).ok_or_else(|| Failure::new("no agent runs"))
     }
 
-    /// Whether the agent has probes at a process's launches: it writes down whom it may have stopped.
-    pub(crate) fn probes(&self, pid: u32) -> bool {
-        let roll = std::fs::read_to_string(self.run_dir.join("probed")).unwrap_or_default();
-        let pid = pid.to_string();
-        roll.lines().any(|line| line.split(' ').next() == Some(&pid))
+    /// An error, if there should be an agent and it has ended: what was measured since is of none.
+    pub(crate) fn check_agent(&mut self) -> Result<(), Failure> {
+        let Some(how) = self.agent.as_mut().and_then(Player::ended) else { return Ok(()) };
+        Err(Failure::new(format!(
+            "the agent ended while it was measured ({how}); {}",
+            self.last_words_of_the_agent()
+        )))
     }
 
     /// What the agent said of probes that it does not have.
@@ -248,7 +255,7 @@ impl Stage {
 
     /// Whether the GPU is one of ours.
     pub(crate) fn is_simulated(&self) -> bool {
-        self.driver.join(::gpu::SOCKET).exists()
+        is_simulated(&self.driver)
     }
 
     /// A CUDA program on the stage's GPU.
@@ -257,6 +264,11 @@ impl Stage {
         work.arg("work").args(words).env("LD_LIBRARY_PATH", &self.driver);
         Ok(work)
     }
+}
+
+/// Whether a folder's libraries are of a simulated GPU.
+fn is_simulated(driver: &Path) -> bool {
+    driver.join(::gpu::SOCKET).exists()
 }
 
 fn node_at(socket: &Path) -> Option<NodeLine> {

@@ -47,15 +47,54 @@ fn a_benchmark_that_is_interrupted_leaves_nothing_behind() {
     }
 }
 
-fn interrupt(words: &str, signal: Signal) {
+/// What is measured after that is measured without an agent, whatever it is called.
+#[test]
+fn a_benchmark_whose_agent_dies_fails_and_says_so() {
+    if !is_root() {
+        eprintln!("left out: it needs root, for cgroups");
+        return;
+    }
+    let _alone = alone();
+    for (words, program, programs) in [
+        ("contention --tasks 8192:3 --mode least-slack", " matmul ", 3),
+        ("deadlines --staggered 3 --tasks 0 --worlds 0 --policy least-slack", " batch ", 3),
+        ("latency --case 5000:8 --requests 20", " batch ", 2),
+    ] {
+        let mut bench = start(words);
+        let pid = bench.id();
+        let agent = || running(pid).into_iter().find(|(_, words)| words.contains(" agent --driver "));
+        let together = || running(pid).iter().filter(|(_, words)| words.contains(program)).count();
+        until(&format!("an agent beside the programs of leeway bench {words}"), || {
+            agent().is_some() && together() == programs
+        });
+        let agent = agent().and_then(|(pid, _)| Pid::from_raw(pid)).expect("it was there just now");
+        kill_process(agent, Signal::KILL).expect("it still runs");
+        until(&format!("the end of leeway bench {words}"), || has_ended(&mut bench));
+        let output = bench.wait_with_output().expect("it has ended");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "leeway bench {words}: {said}");
+        assert!(
+            said.contains("error: the agent ended while it was measured"),
+            "leeway bench {words}: {said}"
+        );
+        assert_eq!(left_by(pid), Vec::<PathBuf>::new(), "leeway bench {words} left these");
+    }
+}
+
+/// A benchmark in a group of its own.
+fn start(words: &str) -> Child {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_leeway"));
     bench.arg("bench").args(words.split(' ')).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut bench = bench.stderr(Stdio::piped()).process_group(0).spawn().expect("leeway runs");
+    bench.stderr(Stdio::piped()).process_group(0).spawn().expect("leeway runs")
+}
+
+fn interrupt(words: &str, signal: Signal) {
+    let mut bench = start(words);
     let pid = bench.id();
     // Made-up nodes need no program.
     if !words.starts_with("nodelist") {
         until(&format!("a program of leeway bench {words}"), || {
-            running(pid).iter().any(|words| words.contains(" work ") || words.contains(" master "))
+            running(pid).iter().any(|(_, words)| words.contains(" work ") || words.contains(" master "))
         });
     }
     // Worlds begin when nobody is on the stage any more.
@@ -102,8 +141,8 @@ fn left_by(pid: u32) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(names).collect()
 }
 
-/// The programs whose words or library path name a folder of the benchmark's, and so are on its stage.
-fn running(pid: u32) -> Vec<String> {
+/// The programs whose words or library path name a folder of the benchmark's, and so are on its stage: their pids and words.
+fn running(pid: u32) -> Vec<(i32, String)> {
     let folders = [format!("/leeway-{pid}/"), format!("/leeway-bench-{pid}")];
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").expect("Linux").flatten() {
@@ -111,7 +150,8 @@ fn running(pid: u32) -> Vec<String> {
         let [words, environment] =
             ["cmdline", "environ"].map(|file| String::from_utf8_lossy(&read(file)).replace('\0', " "));
         if folders.iter().any(|folder| words.contains(folder) || environment.contains(folder)) {
-            found.push(words);
+            let pid = process.file_name().to_string_lossy().parse().expect("who has words has a pid");
+            found.push((pid, words));
         }
     }
     found

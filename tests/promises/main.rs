@@ -1,8 +1,13 @@
 //! What `PROMISES.md` promises, proved on every change: ratios and rates, never absolute times.
 
+#[path = "../docker/daemon.rs"]
+#[expect(dead_code, reason = "the Docker tests use more of it")]
+mod daemon;
+
 mod benches;
 mod hit_rate;
 mod interruptions;
+mod others;
 mod refusals;
 mod scripts;
 

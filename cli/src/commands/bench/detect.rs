@@ -1,7 +1,7 @@
 //! `leeway bench detect`: how far the agent's starts and ends are from the truth, and what it costs to run.
 //!
-//! The truth: a program writes down when it first calls the driver, and its parent (we) sees when it exits. The programs run as plain
-//! processes, because only a parent knows the exit exactly; for the agent they differ from a container's in their cgroup only.
+//! The truth: a program writes down when it first calls the driver, and its parent (we) sees when it exits. The programs are our own children,
+//! because only a parent knows the exit exactly; each is in a labelled cgroup of its own, which is a container to the agent.
 
 mod errors;
 mod shown;
@@ -81,7 +81,7 @@ impl Detect {
         let progress = Progress::new(about.sum::<f64>() * f64::from(self.rounds));
         let (mut found, mut node) = (Found::default(), None);
         for tier in &self.tiers {
-            let stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
+            let mut stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
             node = stage.node();
             for _ in 0..self.rounds {
                 for (what, seconds) in self.plan(*tier) {
@@ -90,6 +90,7 @@ impl Detect {
                     // Ctrl-C ends our programs, too, and that is no failure of theirs.
                     interruption.check()?;
                     measured?;
+                    stage.check_agent()?;
                     progress.done(seconds);
                 }
             }
@@ -139,7 +140,9 @@ impl Detect {
                 found.errors.push(measured("errors", tier, stage, tasks)?);
             }
             What::Lone => {
-                let alone = || (0..self.lone).map(|_| after_quiet(stage, interruption)).collect();
+                let alone = || {
+                    (0..self.lone as usize).map(|number| after_quiet(stage, number, interruption)).collect()
+                };
                 found.errors.push(measured("errors of tasks that start alone", tier, stage, alone)?);
             }
             What::Requests => {

@@ -2,7 +2,8 @@
 //!
 //! A server with a deadline has one kernel of ten milliseconds to run ten times a second. It runs alone, beside two batches that the GPU's own
 //! time slicing shares it with (no agent runs), and beside the same two with an agent. What that costs the batches is compared, too. Round by
-//! round everything is run once, and compared with what the same round gave.
+//! round everything is run once, every other round in the opposite order, and compared with what the same round gave. Alone the server runs
+//! before all else and after it, and both count together: whatever else the machine does may grow or shrink meanwhile.
 //!
 //! A request's time begins when it is due to arrive, whatever the server does then: one that waits behind a slow one is slow, too.
 
@@ -99,6 +100,13 @@ impl Outcome {
     fn at(&self, percent: usize) -> f64 {
         quantile(&self.times, percent).unwrap_or(f64::NAN)
     }
+
+    /// Two runs of the server alone as one: no batches ran.
+    fn with(mut self, other: Self) -> Self {
+        self.times.extend(other.times);
+        self.times.sort_by(f64::total_cmp);
+        Self { warm_most: self.warm_most.max(other.warm_most), ..self }
+    }
 }
 
 /// What one round gave: the server alone, and for each case shared by time slicing and by an agent.
@@ -124,10 +132,10 @@ impl Latency {
         let mut stage = Stage::set_in(Folder::new("leeway")?, &setting)?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let each = (self.span() + LAST_BEFORE + COMING_AND_GOING).as_secs_f64();
-        let progress = Progress::new(each * f64::from(self.rounds) * (1 + 2 * self.cases.len()) as f64);
+        let progress = Progress::new(each * f64::from(self.rounds) * (2 + 2 * self.cases.len()) as f64);
         let mut rounds = Vec::new();
-        for _ in 0..self.rounds {
-            let mut perform = |what: &str, managed: bool, case| -> Result<Outcome> {
+        for number in 0..self.rounds {
+            let perform = |what: &str, managed: bool, case| -> Result<Outcome> {
                 progress.now(what);
                 if managed {
                     stage.enter_agent()?;
@@ -135,22 +143,45 @@ impl Latency {
                     stage.leave_agent();
                 }
                 let outcome = self.perform(&mut stage, case, &interruption)?;
+                stage.check_agent()?;
                 progress.done(each);
                 Ok(outcome)
             };
-            let alone = perform("alone", false, None)?;
-            let mut cases = Vec::new();
-            for case in &self.cases {
-                let Case { kernel_us, depth } = case;
-                let beside = format!("beside {kernel_us} us, {depth} deep");
-                let sliced = perform(&format!("{beside}, time slicing"), false, Some(*case))?;
-                cases.push((sliced, perform(&beside, true, Some(*case))?));
-            }
-            rounds.push(Round { alone, cases });
+            rounds.push(self.round(number % 2 == 1, perform)?);
         }
         progress.end();
         drop(stage);
         self.output.show(&self.shown(&node, &rounds))
+    }
+
+    /// Everything once, the cases from the first to the last or backwards. `perform` is told what it is, whether there is an agent, and beside what.
+    fn round(
+        &self,
+        backwards: bool,
+        mut perform: impl FnMut(&str, bool, Option<Case>) -> Result<Outcome>,
+    ) -> Result<Round> {
+        let before = perform("alone", false, None)?;
+        let mut order: Vec<usize> = (0..self.cases.len()).collect();
+        if backwards {
+            order.reverse();
+        }
+        let mut cases = Vec::new();
+        for number in order {
+            let case = self.cases[number];
+            let beside = format!("beside {} us, {} deep", case.kernel_us, case.depth);
+            let slicing = format!("{beside}, time slicing");
+            cases.push(if backwards {
+                let managed = perform(&beside, true, Some(case))?;
+                (perform(&slicing, false, Some(case))?, managed)
+            } else {
+                let sliced = perform(&slicing, false, Some(case))?;
+                (sliced, perform(&beside, true, Some(case))?)
+            });
+        }
+        if backwards {
+            cases.reverse();
+        }
+        Ok(Round { alone: before.with(perform("alone again", false, None)?), cases })
     }
 
     /// From the start of a run until the last request has arrived.
@@ -215,6 +246,38 @@ fn millis(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        latency: Latency,
+    }
+
+    #[test]
+    fn every_other_round_goes_back_between_two_runs_alone() {
+        let Line { latency } = Line::parse_from(["bench", "--case", "5000:1", "--case", "100:1000"]);
+        let round = |backwards| {
+            let mut told = Vec::new();
+            let round = latency.round(backwards, |what, _, _| {
+                told.push(what.to_owned());
+                Ok(Outcome { times: vec![told.len() as f64], warm_most: 1.0, throughput: 0.0 })
+            });
+            (told, round.unwrap())
+        };
+        let (there, first) = round(false);
+        let (mut back, second) = round(true);
+        assert_eq!(there.len(), 6);
+        assert_eq!(there[1..3], ["beside 5000 us, 1 deep, time slicing", "beside 5000 us, 1 deep"]);
+        assert_eq!([&first, &second].map(|round| round.alone.times.clone()), [[1.0, 6.0], [1.0, 6.0]]);
+        assert_eq!(
+            [&first, &second].map(|round| round.cases[0].0.times.clone()),
+            [[2.0], [5.0]],
+            "time sliced"
+        );
+        back[1..5].reverse();
+        assert_eq!(back, there);
+    }
 
     #[test]
     fn a_case_is_two_positive_numbers() {

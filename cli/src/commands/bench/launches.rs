@@ -2,13 +2,15 @@
 //!
 //! The same program without an agent, alone with one, and beside another program that may be held, so that its launches are probed. In each
 //! round it is one process that launches all three times; without an agent and alone in this order and the other in turn, so that whatever
-//! else the machine does meets both alike; beside another last, because its probes stay for a while.
+//! else the machine does meets both alike; beside another last, because its probes stay for a while. Whether there are probes is seen in the
+//! program's memory, before each run and after it.
 //!
 //! A run of a second takes a tenth more or less on a machine that is shared: enough to see a probe, and not what an agent costs that has none in
 //! place. So alone the program launches in pieces of about a tenth of a second, and for every other piece or so the agent is stopped as
 //! Ctrl-Z does: what changes from second to second meets both kinds alike. The bounds of the medians tell how much there is to see; what an agent
 //! does more seldom than in every other piece they do not show, so its processor time is told, too.
 
+mod probed;
 mod shown;
 
 use super::cgroup::Cgroup;
@@ -188,7 +190,7 @@ impl<'a> Program<'a> {
             interruption.wait_for("all programs on the GPU", || tasks(stage) == there || self.has_ended())?;
         }
         std::thread::sleep(SETTLED_AFTER);
-        self.check_probes(stage, kind)?;
+        self.check_probes(kind)?;
         match kind {
             Beside::Nobody => taken.without.push(self.run()?),
             Beside::Agent => {
@@ -198,13 +200,14 @@ impl<'a> Program<'a> {
                 let cpu_ns = cost::used(agent)?.cpu_ns.saturating_sub(before);
                 taken.agent_cpu.push(cpu_ns as f64 / start.elapsed().as_nanos() as f64);
                 taken.pieces.extend(self.each_piece_twice(agent)?);
-                taken.alone_probed = Some(self.check_probes(stage, kind)?);
+                taken.alone_probed = Some(self.check_probes(kind)?);
             }
             Beside::AgentAndAnother => {
                 taken.sharing.push(self.run()?);
-                taken.sharing_probed = Some(self.check_probes(stage, kind)?);
+                taken.sharing_probed = Some(self.check_probes(kind)?);
             }
         }
+        stage.check_agent()?;
         drop(another);
         if kind != Beside::Nobody {
             self.interruption.wait_for("the other program's end", || tasks(stage) <= 1)?;
@@ -213,10 +216,13 @@ impl<'a> Program<'a> {
     }
 
     /// Whether its launches are probed: beside another they are, and else not, or something else than meant would be measured.
-    fn check_probes(&mut self, stage: &Stage, kind: Beside) -> Result<bool> {
-        let probed = kind != Beside::Nobody && stage.probes(self.child.id());
-        // Who has ended is probed no more, and that is told elsewhere.
-        if probed != (kind == Beside::AgentAndAnother) && !self.has_ended() {
+    fn check_probes(&mut self, kind: Beside) -> Result<bool> {
+        let probed = match probed::are_probed(self.child.id()) {
+            // Who has ended has no memory, and that is told elsewhere.
+            Err(_) if self.has_ended() => return Ok(false),
+            probed => probed?,
+        };
+        if probed != (kind == Beside::AgentAndAnother) {
             let whose = if probed { "that is alone are" } else { "that shares the GPU are not" };
             return Err(Failure::new(format!("the launches of a program {whose} probed")).into());
         }

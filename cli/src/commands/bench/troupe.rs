@@ -267,8 +267,15 @@ pub(super) fn set_policy(stage: &Stage, policy: &str) -> Result<(), Failure> {
     set.map(drop).map_err(|error| crate::ask::failure(&error))
 }
 
-/// Waits until the agent knows that nobody is on the GPU any more.
-pub(super) fn empty(stage: &Stage, interruption: &Interruption) -> Result<(), Failure> {
-    let tasks = || client::get::<Vec<TaskLine>>(&stage.socket(), "/v1/tasks").unwrap_or_default();
-    interruption.wait_for("an empty GPU", || tasks().iter().all(|task| task.end.is_some()))
+/// Waits until the agent knows that nobody is on the GPU any more. One that has ended, or does not answer, is an error: what was measured may be
+/// of none.
+pub(super) fn empty(stage: &mut Stage, interruption: &Interruption) -> Result<(), Failure> {
+    let socket = stage.socket();
+    let mut tasks = Ok(Vec::new());
+    interruption.wait_for("an empty GPU", || {
+        tasks = client::get::<Vec<TaskLine>>(&socket, "/v1/tasks");
+        tasks.as_ref().map_or(true, |tasks| tasks.iter().all(|task| task.end.is_some()))
+    })?;
+    stage.check_agent()?;
+    tasks.map(drop).map_err(|error| crate::ask::failure(&error))
 }

@@ -2,12 +2,14 @@
 
 use super::Detect;
 use crate::commands::bench::Interruption;
+use crate::commands::bench::cgroup::Cgroup;
 use crate::commands::bench::{cost, program};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
 use anyhow::{Context, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, geteuid, waitid};
 use serde_json::{Value, json};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,6 +27,8 @@ pub(super) const QUIET: Duration = Duration::from_secs(1);
 const PROGRAM_NICENESS: i32 = -5;
 /// As the agent's own.
 const NICENESS: i32 = -10;
+/// The label of each program's cgroup, as of a container: a deadline that none misses.
+const LABEL: (&str, &str) = ("leeway.deadline", "1h");
 
 /// What really happened to one task, in microseconds since 1970.
 pub(super) struct Truth {
@@ -74,6 +78,9 @@ pub(in super::super) struct Errors {
     pub(super) starts: Vec<i64>,
     pub(super) ends: Vec<i64>,
     runs: Vec<i64>,
+    /// How much later than in truth an end was told, and how much earlier: nothing where it was the other.
+    ends_late: Vec<i64>,
+    ends_early: Vec<i64>,
 }
 
 impl Errors {
@@ -82,6 +89,8 @@ impl Errors {
         let Some((start, end)) = told else { return };
         self.starts.push((start - truth.0).abs());
         self.ends.push((end - truth.1).abs());
+        self.ends_late.push((end - truth.1).max(0));
+        self.ends_early.push((truth.1 - end).max(0));
         self.runs.push(((end - start) - (truth.1 - truth.0)).abs());
     }
 
@@ -100,6 +109,11 @@ impl Errors {
                     json!(crate::commands::tasks::quantile(errors, percent));
             }
         }
+        // No agent sees an end before it happens: told earlier than we saw it, we were late ourselves.
+        for (name, errors) in [("late", &mut self.ends_late), ("early", &mut self.ends_early)] {
+            errors.sort_unstable();
+            figures[format!("end_{name}_us_p99")] = json!(crate::commands::tasks::quantile(errors, 99));
+        }
         Measured { figures, errors: self }
     }
 }
@@ -114,8 +128,12 @@ impl Detect {
                 let (started, truths) = (&started, &truths);
                 scope.spawn(move || {
                     std::thread::sleep(APART * number);
-                    while started.fetch_add(1, Ordering::Relaxed) < self.tasks as usize {
-                        let truth = one(stage, interruption);
+                    loop {
+                        let number = started.fetch_add(1, Ordering::Relaxed);
+                        if number >= self.tasks as usize {
+                            return;
+                        }
+                        let truth = one(stage, number, interruption);
                         let mut truths = truths.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                         match (&mut *truths, truth) {
                             (Ok(list), Ok(truth)) => list.push(truth),
@@ -135,24 +153,28 @@ impl Detect {
 }
 
 /// One program, once nobody has started for a while: the agent looks at its quiet pace then.
-pub(super) fn after_quiet(stage: &Stage, interruption: &Interruption) -> Result<Truth> {
+pub(super) fn after_quiet(stage: &Stage, number: usize, interruption: &Interruption) -> Result<Truth> {
     interruption.sleep(QUIET)?;
-    one(stage, interruption)
+    one(stage, number, interruption)
 }
 
 /// One program, from its first call into the driver to its exit. It takes less than a second, and who looks now and then sees the exit late,
 /// so an interruption is looked for before it and after it.
-fn one(stage: &Stage, interruption: &Interruption) -> Result<Truth> {
+fn one(stage: &Stage, number: usize, interruption: &Interruption) -> Result<Truth> {
     interruption.check()?;
+    let work = stage.work(&["matmul", "--n", "512", "--json"])?;
+    // Who is not root makes no cgroups; by polling the agent sees its programs all the same.
+    let name = format!("program{number}");
+    let cgroup = geteuid().is_root().then(|| Cgroup::new(&name, &[LABEL])).transpose()?;
+    let mut command = if let Some(cgroup) = &cgroup { cgroup.inside(&work) } else { work };
     be_nice(PROGRAM_NICENESS);
-    let mut command = stage.work(&["matmul", "--n", "512", "--json"])?;
     let mut child = command.stdout(Stdio::piped()).spawn().context("could not start a CUDA program")?;
     let pid = child.id();
     // A parent that waits for a busy processor sees the exit late. Programs inherit this, so only now.
     be_nice(NICENESS);
     // What it prints fits the pipe, so waiting first does not keep it from ending.
+    let end_us = exit_of(&child)?;
     let status = child.wait().context("could not wait for a CUDA program")?;
-    let end_us = now_us();
     // Ctrl-C ends it, too, and that is no failure of its own.
     interruption.check()?;
     let mut printed = String::new();
@@ -164,6 +186,14 @@ fn one(stage: &Stage, interruption: &Interruption) -> Result<Truth> {
     let start_us = report["init"].as_f64().map(|seconds| (seconds * 1e6).round() as i64);
     let start_us = start_us.ok_or_else(|| Failure::new("a CUDA program did not say when it began"))?;
     Ok(Truth { pid, start_us, end_us })
+}
+
+/// When a child exited. It is only looked at: whoever waits for a child has the kernel put away what is left of it first, which takes time.
+fn exit_of(child: &Child) -> Result<i64> {
+    let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(Pid::from_child(child)), exited))
+        .context("could not wait for a CUDA program")?;
+    Ok(now_us())
 }
 
 /// Sets how this thread, and what it starts, stands back for others. Who is not root stays as it is.
@@ -183,4 +213,25 @@ pub(in super::super) fn now_us() -> i64 {
 
 pub(in super::super) fn us(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_late_or_early_and_either_is_an_error() {
+        let mut errors = Errors::default();
+        // The agent was 30 us later than we with the first, and 7 us earlier with the second; the third it did not see.
+        for (told, truth) in [(Some((0, 130)), (0, 100)), (Some((2, 193)), (0, 200)), (None, (0, 300))] {
+            errors.extend(told, truth);
+        }
+        let figures = errors.compared("errors", Tier::Polling, 3).figures;
+        let of = |name: &str| figures[name].as_i64();
+        assert_eq!([of("end_late_us_p99"), of("end_early_us_p99")], [Some(30), Some(7)]);
+        assert_eq!(
+            [of("end_error_us_p50"), of("end_error_us_max"), of("unseen")],
+            [Some(7), Some(30), Some(1)]
+        );
+    }
 }
