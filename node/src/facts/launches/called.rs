@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SLOT: u32 = 1;
 const STREAM: u64 = 0x1000;
+const OTHER_STREAM: u64 = 0x2000;
 /// How often two threads meet.
 const ROUNDS: u64 = 20_000;
 
@@ -140,7 +141,7 @@ fn a_launch_while_another_threads_wait_returns_is_not_lost() {
             for round in 1..=ROUNDS {
                 reaches(&began, round);
                 // Anywhere in what the wait still does.
-                for step in 0..round * 7 % 400 {
+                for step in 0..round * 7 % 3000 {
                     black_box(step);
                 }
                 launch(STREAM);
@@ -148,11 +149,17 @@ fn a_launch_while_another_threads_wait_returns_is_not_lost() {
             }
         });
         let lost = (1..=ROUNDS).find(|round| {
+            // With work in several streams there is more to look through.
+            let streams = 1 + round % 2;
             launch(STREAM);
+            if streams > 1 {
+                launch(OTHER_STREAM);
+            }
             wait(STREAM, &began);
             reaches(&launched, *round);
-            let kept = stage.span().is_busy();
+            let kept = u64::from(stage.span().pending.count_ones()) == streams;
             wait(STREAM, &nobody);
+            wait(OTHER_STREAM, &nobody);
             let told = stage.told();
             let count = |wanted| told.iter().filter(|(kind, _)| *kind == wanted).count();
             !kept || stage.span().is_busy() || count(kind::LAUNCH) != count(kind::DRAIN)
