@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SLOT: u32 = 1;
-const STREAM: u64 = 0x1000;
+/// Of all streams it is among the first that are looked at, so that much can happen until the last are.
+const STREAM: u64 = 0x1e000;
 const OTHER_STREAM: u64 = 0x2000;
 /// How often two threads meet.
 const ROUNDS: u64 = 20_000;
