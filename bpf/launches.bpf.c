@@ -227,7 +227,7 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u64 id, __u64 now)
 {
 	__u32 index = orders->gpu, pid = id >> 32, launched;
-	__u64 pending = span->pending, done, more;
+	__u64 pending = span->pending, done, more, before;
 	struct gpu_state *gpu = bpf_map_lookup_elem(&GPU_STATES, &index);
 	struct gpu_orders *gpu_orders = bpf_map_lookup_elem(&GPU_ORDERS, &index);
 	if (!gpu || !gpu_orders)
@@ -245,14 +245,14 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	launched = span->launches || span->stands;
 	if (!done)
 		return;
-	pending = __sync_fetch_and_and(&span->pending, ~done);
+	before = __sync_fetch_and_and(&span->pending, ~done);
 	/* Another thread may have given one of these streams more, and have found that it had work: then it has it still. If it is back already,
 	 * that thread has found none, and has begun anew. */
 	more = done & ~waited_for(span, call->bits, call->sequence, done);
 	if (more && (__sync_fetch_and_or(&span->pending, more) & more) != more)
 		return;
 	/* Of two waits that return at once, one tells. */
-	if (!(pending & done) || (pending & ~done))
+	if (!(before & done) || (before & ~done))
 		return;
 	settle(span, gpu, gpu_orders, orders, id, now);
 	if (orders->flags & BOUNDED) {
@@ -308,6 +308,11 @@ static __always_inline void on_free(struct span *span, __u64 address, __u64 whol
 		less = before;
 	bpf_map_delete_elem(&BLOCKS, &block);
 	before = __sync_fetch_and_add(&span->memory, -less);
+	if (before < less) {
+		/* Another thread took away what this one counted on. */
+		__sync_fetch_and_add(&span->memory, less - before);
+		before = less;
+	}
 	tell(now, pid, SAW_MEMORY, before - less);
 }
 

@@ -10,7 +10,7 @@ use crate::facts::launches::{Coverage, Launches, Seen, Work};
 use crate::owner::Owner;
 use crate::views;
 use sched::scheduler::Role;
-use sched::task::Grip;
+use sched::task::{Grip, Task};
 use sched::{ContainerId, Fact, GpuId, Instant, Mode, Process, Span, Terms};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -291,7 +291,7 @@ impl Owner {
     /// Whether something is ordered of a process on a GPU.
     fn is_in_hand(&self, process: Process, gpu: GpuId) -> bool {
         let mut tasks = self.scheduler.tracker().tasks_on(gpu).filter(|task| task.process == process);
-        tasks.any(|task| task.grip != Grip::Free)
+        tasks.any(is_in_hand)
     }
 
     /// Orders probes where they are needed, and tells the gates who yields to whom.
@@ -386,7 +386,7 @@ impl Owner {
             .scheduler
             .tracker()
             .tasks()
-            .filter(|task| task.grip != Grip::Free)
+            .filter(|task| is_in_hand(task))
             .map(|task| task.process)
             .collect();
         let people = self.people(now);
@@ -448,4 +448,9 @@ impl Owner {
             self.note(at, happened);
         }
     }
+}
+
+/// Something is ordered of it; one whose memory is out may be held as soon as it is back.
+fn is_in_hand(task: &Task) -> bool {
+    task.grip != Grip::Free || task.is_away()
 }

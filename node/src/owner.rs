@@ -188,7 +188,9 @@ impl Owner {
                 self.forget_the_idle(at);
             }
             Told::Memory(process, gpu, bytes) => {
-                self.probed.looked_at.insert((process, gpu), bytes);
+                if !self.scheduler.tracker().has_left(process) {
+                    self.probed.looked_at.insert((process, gpu), bytes);
+                }
                 if !self.counts_allocations_of(process) {
                     self.learn(at, Fact::Memory { process, gpu, bytes });
                 }

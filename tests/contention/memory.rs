@@ -47,12 +47,14 @@ fn three_times_the_memory(policy: &str, swap: bool) -> (Vec<bool>, Vec<Value>) {
 fn three_times_the_memory_completes_by_swapping() {
     let (ended, told) = three_times_the_memory("least-slack", true);
     assert_eq!(ended, [true; 6]);
-    let [out, back] = ["swapped-out", "swapped-in"].map(|event| {
-        let mut names = named(&told, event);
-        names.sort();
-        names
-    });
-    assert!(!out.is_empty() && out == back, "out: {out:?}, back: {back:?}");
+    let is = |event: &Value, kinds: &[&str]| kinds.iter().any(|kind| event["event"] == *kind);
+    let out: Vec<usize> = (0..told.len()).filter(|at| is(&told[*at], &["swapped-out"])).collect();
+    assert!(!out.is_empty());
+    for at in out {
+        // One that had freed all it had and was about to exit needs nothing back.
+        let mut later = told[at + 1..].iter().filter(|event| event["name"] == told[at]["name"]);
+        assert!(later.any(|event| is(event, &["swapped-in", "finished"])), "{} is out", told[at]["name"]);
+    }
 }
 
 #[test]

@@ -14,7 +14,8 @@ pub trait LaunchGate: Send {
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
     /// Lets the process make the allocation it stands at; the gate stays shut.
     fn pass(&mut self, process: Process) -> io::Result<()>;
-    /// While the process's memory is moved its gate is open, and it runs whatever else is on the GPU: it must, and cannot get there.
+    /// While the process's memory is moved it runs, whatever else is on the GPU: it must, and cannot get there before that is done. Its gate opens
+    /// with the beginning.
     fn set_moves(&mut self, process: Process, moves: bool);
     /// Opens the gate, and lets the process launch whatever else is on the GPU.
     fn let_launch(&mut self, process: Process);

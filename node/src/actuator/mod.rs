@@ -11,7 +11,6 @@ pub mod freezer;
 mod gate;
 mod hands;
 mod held;
-mod passing;
 pub mod pause;
 mod place;
 mod shell;
@@ -148,7 +147,6 @@ impl Actuator {
         let Some(container) = self.homes.remove(&process) else { return Vec::new() };
         let Some(place) = self.places.get_mut(&container) else { return Vec::new() };
         place.members.retain(|(member, _), _| *member != process);
-        place.passed.retain(|(member, _)| *member != process);
         if place.members.is_empty() {
             place.hands_off = false;
         }
@@ -178,10 +176,18 @@ impl Actuator {
             ) => vec![answer(request, Outcome::Failed)],
             (Action::Hold { request, gate, .. }, Some(container)) => self.hold(request, container, key, gate),
             (Action::Release { request, .. }, Some(container)) => self.release(request, container, key),
-            (Action::Pass { .. }, Some(container)) => self.pass(container, key),
+            (Action::Pass { .. }, Some(_)) => self.pass(key.0),
             (Action::SwapOut { request, .. }, Some(container)) => self.swap_out(request, container, key.0),
             (Action::SwapIn { request, asks, .. }, Some(_)) => self.swap_in(request, key, asks),
         }
+    }
+
+    /// One that cannot be resumed says so when it is looked at again: it still stands.
+    fn pass(&mut self, process: Process) -> Vec<Happened> {
+        if let Some(Err(error)) = self.gate.as_mut().map(|gate| gate.pass(process)) {
+            eprintln!("warning: could not let process {} allocate: {error}", process.pid);
+        }
+        Vec::new()
     }
 
     fn hold(
@@ -300,7 +306,6 @@ impl Actuator {
         }
         let happened = self.settle(container, Some((request, Outcome::Released)));
         self.write_down();
-        self.pass_on(container, key.0);
         happened
     }
 
@@ -309,7 +314,6 @@ impl Actuator {
         let Some(place) = self.places.get_mut(&container) else { return Ok(()) };
         let way = place.members.get(&key).copied().flatten();
         place.members.insert(key, None);
-        place.passed.remove(&key);
         match way {
             Some(Way::Out) => Ok(()),
             // In doubt, it is opened: the kernel stops by itself whom nobody has held here.

@@ -4,7 +4,7 @@ use super::freezer::Freezer;
 use super::{Happened, answer};
 use sched::task::Gate;
 use sched::{ContainerId, Fact, GpuId, Outcome, Process, RequestId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::held::{HeldLine, How};
 
 /// How one task is held.
@@ -73,8 +73,6 @@ pub(super) struct Place {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) members: BTreeMap<(Process, GpuId), Option<Way>>,
-    /// Who may make the allocation it stands at, as far as one GPU is concerned.
-    pub(super) passed: BTreeSet<(Process, GpuId)>,
     /// Looked up when it is first needed.
     pub(super) freezer: Option<Freezer>,
     /// It stands, as the kernel confirmed.
@@ -99,7 +97,6 @@ impl Place {
             id: id.to_owned(),
             name: String::new(),
             members: BTreeMap::new(),
-            passed: BTreeSet::new(),
             freezer: None,
             frozen: false,
             asked: None,

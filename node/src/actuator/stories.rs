@@ -170,27 +170,29 @@ fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
 }
 
 #[test]
-fn an_allocation_is_let_through_once_each_gpu_that_its_process_waits_for_has_room() {
-    let Some(mut scene) = Scene::new("passes") else { return };
-    let gate = scene.has_a_gate();
-    let here = scene.arrives();
-    let mut there = here;
-    there.gpu = GpuId(1);
-    scene.actuator.meet((there.process, there.gpu), BOX, &scene.path, "box");
-    let (request, because) = (RequestId(7), Reason::AsksFirst);
-    let act = |scene: &mut Scene, task: &Task, pass: bool| {
-        let task_id = task.id;
-        let hold = Action::Hold { request, task: task_id, gate: Gate::Allocations, because };
-        scene.actuator.act(if pass { Action::Pass { request, task: task_id, because } } else { hold }, task);
-        std::mem::take(&mut gate.lock().unwrap().words)
-    };
-    act(&mut scene, &here, false);
-    act(&mut scene, &there, false);
-    assert_eq!(act(&mut scene, &there, true), [""; 0], "the first has no room");
-    assert_eq!(act(&mut scene, &here, true), ["pass"]);
-    assert_eq!(act(&mut scene, &there, true), [""; 0], "that was for the allocation before");
-    scene.releases(&here);
-    assert_eq!(gate.lock().unwrap().words.last(), Some(&"pass"), "nobody keeps it there any more");
+fn who_cannot_leave_and_stands_at_its_gate_stands_on() {
+    use crate::swap::mover::Why;
+    for locked in [false, true] {
+        let Some(mut scene) = Scene::new("stays") else { return };
+        let gate = scene.has_a_gate();
+        let (sender, _orders) = std::sync::mpsc::channel();
+        scene.actuator.swapper = Some(swapper::Swapper::to(sender));
+        let task = scene.arrives();
+        let (process, because, request) = (task.process, Reason::CoreFull, RequestId(7));
+        scene.holds(&task);
+        gate.lock().unwrap().words.clear();
+        scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
+        if locked {
+            scene.actuator.moved(Moved { process, what: What::Locked(vec![(GPU.0, 1)]) });
+        }
+        let failed = What::Failed(Why::Refused("managed memory".to_owned()));
+        let happened = scene.actuator.moved(Moved { process, what: failed });
+        assert_eq!(happened[0], answer(request, Outcome::Failed));
+        let let_go = Happened::Fact(Fact::LetGo { process, gpu: GPU });
+        assert_eq!(happened.contains(&let_go), locked, "{happened:?}");
+        assert_eq!(gate.lock().unwrap().words.contains(&"open"), locked);
+        assert_eq!(scene.written(), usize::from(!locked));
+    }
 }
 
 #[test]
@@ -213,10 +215,12 @@ fn who_is_back_before_it_has_all_its_memory_stops_at_its_next_allocation() {
         let back = told(&mut scene, What::Back);
         assert_eq!(back, [Happened::Fact(Fact::SwappedIn { process, gpu: GPU, asks })]);
         let words = std::mem::take(&mut gate.lock().unwrap().words);
-        let shut = words.iter().rposition(|word| *word == "shut");
-        let open = words.iter().rposition(|word| *word == "open");
-        assert_eq!(shut > open, asks, "{words:?}");
-        assert_eq!(words.last(), Some(if asks { &"has moved" } else { &"open" }), "{words:?}");
+        let at = |wanted: &str| words.iter().position(|word| *word == wanted);
+        if asks {
+            assert!(at("shut").is_some_and(|shut| Some(shut) < at("has moved")), "{words:?}");
+            assert!(words.iter().rposition(|word| *word == "open") < at("shut"), "{words:?}");
+        }
+        assert_eq!(words.last(), Some(if asks { &"shut" } else { &"open" }), "{words:?}");
         scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
         told(&mut scene, What::Locked(vec![(GPU.0, 1)]));
         told(&mut scene, What::Out);

@@ -25,6 +25,8 @@ pub(super) struct Away {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Nothing was done to it yet.
+    Locking,
     Leaving,
     Out,
     Returning,
@@ -33,7 +35,8 @@ enum Stage {
 impl Actuator {
     /// Whether a container has a process whose memory is out.
     pub(crate) fn has_swapped(&self, container: ContainerId) -> bool {
-        self.away.values().any(|away| away.container == container && away.stage != Stage::Leaving)
+        let left = |stage: Stage| matches!(stage, Stage::Out | Stage::Returning);
+        self.away.values().any(|away| away.container == container && left(away.stage))
     }
 
     /// Whether anybody's memory is out, or on its way.
@@ -66,7 +69,7 @@ impl Actuator {
             rooms: Vec::new(),
         };
         let request = Some(request);
-        self.away.insert(process, Away { container, line, request, stage: Stage::Leaving });
+        self.away.insert(process, Away { container, line, request, stage: Stage::Locking });
         // Before the deed, or whoever finds it locked would not know of it.
         if !self.write_down_the_away() {
             return self.stays(process, &Why::Refused("it cannot be written down".to_owned()));
@@ -90,15 +93,20 @@ impl Actuator {
         // Its container may be frozen for others, and it must run to take part.
         let mut happened = self.set_ways(container, process, None);
         self.set_moves(process, true);
-        let free = self.places.get(&container).is_some_and(|place| !place.hands_off);
-        if asks && free && self.guarded && self.gate.as_ref().is_some_and(|gate| gate.covers(process)) {
+        if asks && self.may_be_held_at_its_gate(container, process) {
             happened.extend(self.set_ways(container, process, Some(Way::Returning)));
-            if self.set_process_gate(container, process).is_err() {
+            if !self.write_down() || self.set_process_gate(container, process).is_err() {
                 happened.extend(self.set_ways(container, process, None));
             }
         }
         self.order_swap(SwapOrder::Back(process, rooms));
         happened
+    }
+
+    fn may_be_held_at_its_gate(&self, container: ContainerId, process: Process) -> bool {
+        let ours = self.places.get(&container).is_some_and(|place| !place.hands_off && !place.theirs);
+        let covered = self.gate.as_ref().is_some_and(|gate| gate.covers(process));
+        ours && covered && self.guarded && !self.distrusted.contains(&process)
     }
 
     fn set_moves(&mut self, process: Process, moves: bool) {
@@ -112,12 +120,12 @@ impl Actuator {
         let stage = self.away.get(&process).map(|away| away.stage);
         self.set_moves(process, false);
         match (what, stage) {
-            (What::Locked(rooms), Some(Stage::Leaving)) => self.locked(process, rooms),
+            (What::Locked(rooms), Some(Stage::Locking)) => self.locked(process, rooms),
             (What::Out, Some(Stage::Leaving)) => self.is_out(process),
             (What::Back, Some(_)) => self.is_back(process),
             (What::Failed(Why::Gone), _) => self.forget_the_away(process),
             (What::Failed(why @ Why::Lost(_)), Some(_)) => self.is_lost(process, &why),
-            (What::Failed(why), Some(Stage::Leaving)) => self.stays(process, &why),
+            (What::Failed(why), Some(Stage::Locking | Stage::Leaving)) => self.stays(process, &why),
             (What::Failed(why), Some(Stage::Returning)) => self.stays_out(process, &why),
             // It left before anybody heard that it was locked, or what was out is where it was.
             (What::Locked(rooms), None) => {
@@ -146,6 +154,7 @@ impl Actuator {
     fn locked(&mut self, process: Process, rooms: Vec<swap::Room>) -> Vec<Happened> {
         let Some(away) = self.away.get_mut(&process) else { return Vec::new() };
         away.line.rooms.clone_from(&rooms);
+        away.stage = Stage::Leaving;
         let container = away.container;
         let happened = self.set_ways(container, process, None);
         self.set_moves(process, true);
@@ -172,7 +181,7 @@ impl Actuator {
     fn is_back(&mut self, process: Process) -> Vec<Happened> {
         let Some(away) = self.away.remove(&process) else { return Vec::new() };
         self.write_down_the_away();
-        let failed = away.request.filter(|_| away.stage == Stage::Leaving);
+        let failed = away.request.filter(|_| matches!(away.stage, Stage::Locking | Stage::Leaving));
         let mut happened: Vec<Happened> =
             failed.into_iter().map(|request| answer(request, Outcome::Failed)).collect();
         let asks = self.is_held_from_now_on(away.container, process);
@@ -190,17 +199,31 @@ impl Actuator {
     /// Who is back stops at its next allocation, if its gate was shut for that when it was let in. Whether it was.
     fn is_held_from_now_on(&mut self, container: ContainerId, process: Process) -> bool {
         let members = self.places.get_mut(&container).into_iter().flat_map(|place| &mut place.members);
-        let returning =
-            members.filter(|((member, _), way)| *member == process && **way == Some(Way::Returning));
-        returning.map(|(_, way)| *way = Some(Way::Gate(Gate::Allocations))).count() > 0
+        let mut returned = false;
+        for (_, way) in members.filter(|((member, _), _)| *member == process) {
+            if *way == Some(Way::Returning) {
+                *way = Some(Way::Gate(Gate::Allocations));
+                returned = true;
+            }
+        }
+        // Its probes may have left meanwhile, and its gate with them.
+        returned && self.set_process_gate(container, process).is_ok()
     }
 
-    /// It could not leave, and is as it was; but nobody holds it any more, and people are told once.
+    /// It could not leave, and people are told once. If it stands at its gate it is as it was; else nobody holds it any more.
     fn stays(&mut self, process: Process, why: &Why) -> Vec<Happened> {
         let Some(away) = self.away.remove(&process) else { return Vec::new() };
         self.write_down_the_away();
-        let mut happened = self.set_ways(away.container, process, None);
-        happened.extend(away.request.map(|request| answer(request, Outcome::Failed)));
+        let gpus = self.gpus_of(away.container, process);
+        let way = |gpu: &GpuId| self.places.get(&away.container)?.members.get(&(process, *gpu)).copied()?;
+        let stands =
+            away.stage == Stage::Locking && gpus.iter().any(|gpu| matches!(way(gpu), Some(Way::Gate(_))));
+        let mut happened: Vec<Happened> =
+            away.request.map(|request| answer(request, Outcome::Failed)).into_iter().collect();
+        if !stands {
+            happened.extend(self.set_ways(away.container, process, None));
+            happened.extend(gpus.into_iter().map(|gpu| Happened::Fact(Fact::LetGo { process, gpu })));
+        }
         if let Some(place) = self.places.get_mut(&away.container).filter(|place| !place.unswappable) {
             place.unswappable = true;
             eprintln!(

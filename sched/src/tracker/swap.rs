@@ -97,7 +97,18 @@ impl Tracker {
             Swap::Leaving(_) => {
                 task.unswappable = true;
                 task.swap = Swap::In;
-                self.stands_no_more(at, id);
+                // Whoever stands at its gate still does, unless it is said to have been let go.
+                let gate = match task.demand {
+                    Demand::AtLaunch => Some(Gate::Launches),
+                    Demand::AtAllocation(_) => Some(Gate::Allocations),
+                    _ => None,
+                };
+                match gate {
+                    Some(gate) => {
+                        (task.grip, task.held_since, task.held_at) = (Grip::Held(gate), Some(at), Some(at));
+                    }
+                    None => self.stands_no_more(at, id),
+                }
             }
             Swap::Returning(_, bytes) => {
                 task.swap = Swap::Out(bytes);

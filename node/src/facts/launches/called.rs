@@ -126,14 +126,26 @@ impl Stage {
     }
 }
 
+/// Whether the other thread may end.
+struct Over(AtomicBool);
+
+/// Whatever becomes of this thread, the other one ends.
+struct Ends<'a>(&'a Over);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// The kernel's program looks which streams are done, and then takes them away: what comes in between is not lost.
 #[test]
 fn a_launch_while_another_threads_wait_returns_is_not_lost() {
     let mut stage = Stage::new();
     let (began, launched, nobody) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let over = AtomicBool::new(false);
+    let over = Over(AtomicBool::new(false));
     let reaches = |count: &AtomicU64, round: u64| {
-        while count.load(Ordering::SeqCst) < round && !over.load(Ordering::SeqCst) {
+        while count.load(Ordering::SeqCst) < round && !over.0.load(Ordering::SeqCst) {
             std::hint::spin_loop();
         }
     };
@@ -149,6 +161,7 @@ fn a_launch_while_another_threads_wait_returns_is_not_lost() {
                 launched.store(round, Ordering::SeqCst);
             }
         });
+        let ends = Ends(&over);
         let lost = (1..=ROUNDS).find(|round| {
             // With work in several streams there is more to look through.
             let streams = 1 + round % 2;
@@ -165,7 +178,7 @@ fn a_launch_while_another_threads_wait_returns_is_not_lost() {
             let count = |wanted| told.iter().filter(|(kind, _)| *kind == wanted).count();
             !kept || stage.span().is_busy() || count(kind::LAUNCH) != count(kind::DRAIN)
         });
-        over.store(true, Ordering::SeqCst);
+        drop(ends);
         lost
     });
     assert_eq!(lost, None, "a launch was lost in that round, or not told of");

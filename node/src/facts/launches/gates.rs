@@ -36,7 +36,7 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
-/// How long a process may stand at a gate that is open before whoever decides is told once more.
+/// How long a process may stand at a gate that is open, or at an allocation, before whoever decides is told once more.
 const FORGOTTEN_NS: u64 = 300_000_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
@@ -377,7 +377,8 @@ impl Gates {
         let known = self.tracked.get_mut(&event.pid)?;
         if known.must_not_stand(event.kind) {
             let _ = self.resume(event.pid);
-            return None;
+            // It launches, if only once its memory is back.
+            return (event.kind == kind::STAND).then_some((process, Work::Submitted));
         }
         let work = match event.kind {
             kind::COPY => Work::Copies,

@@ -113,6 +113,33 @@ fn who_cannot_be_swapped_is_not_asked_again() {
 }
 
 #[test]
+fn who_cannot_be_swapped_and_waits_for_more_memory_waits_on() {
+    for let_go in [false, true] {
+        let mut desk = Desk::new("earliest-deadline");
+        desk.hears(0, reads(0));
+        for number in [1, 2] {
+            desk.hears(0, on_terms(number, swaps(0, true)));
+            desk.hears(0, arrives(number, number));
+        }
+        desk.decides(0);
+        for number in [1, 2] {
+            desk.hears(10, has(number, 4 * GIB));
+            desk.hears(20, asks(number, 3 * GIB));
+        }
+        desk.decides(20);
+        assert_eq!(desk.decides(520), "#3 swap out 2: 1 needs its GPU memory");
+        desk.hears(530, answers(3, Outcome::Failed));
+        if let_go {
+            desk.hears(531, Fact::LetGo { process: process(2), gpu: GPU });
+        }
+        desk.hears(540, reads(8 * GIB));
+        desk.decides(540);
+        assert_eq!(desk.task(2).stopped_since.is_some(), !let_go);
+        assert_eq!(desk.broken(540), None);
+    }
+}
+
+#[test]
 fn without_deadlines_memory_changes_hands_when_keeping_it_has_paid_for_the_move() {
     let mut desk = short_of_memory(swaps(0, true), swaps(0, true));
     assert_eq!(desk.decides(520), "");

@@ -1,6 +1,6 @@
 //! How much others have in flight: who stands because it is too much, and how it goes on.
 
-use super::{BOUND_MAX_NS, EARLY_NS, Gates, Stand, Tracked, Work, ns_now};
+use super::{BOUND_MAX_NS, EARLY_NS, FORGOTTEN_NS, Gates, Stand, Tracked, Work, ns_now};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, SHUT_LAUNCHES, YIELDS};
 use sched::Process;
 use std::io;
@@ -45,7 +45,11 @@ impl Gates {
                 self.outbox.push((at, process, Work::AtLaunch));
             } else {
                 let held = matches!(known.stands, Some(Stand::Bound { held: true, .. }));
-                let _ = self.resume(process.pid);
+                if self.resume(process.pid).is_err() {
+                    // It is tried again, and not at once.
+                    self.put(process.pid, Stand::Bound { until_ns: at + FORGOTTEN_NS, held });
+                    continue;
+                }
                 self.outbox.extend(held.then_some((at, process, Work::Submitted)));
             }
         }

@@ -34,8 +34,9 @@ impl Gates {
         };
         let stuck: Vec<Process> = self.tracked.values().filter(stuck).map(|known| known.process).collect();
         for process in stuck {
-            let _ = self.resume(process.pid);
-            self.outbox.push((ns_now(), process, Work::Resumed));
+            if self.resume(process.pid).is_ok() {
+                self.outbox.push((ns_now(), process, Work::Resumed));
+            }
         }
     }
 }

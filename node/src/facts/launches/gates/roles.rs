@@ -22,12 +22,10 @@ impl Gates {
     /// The GPUs on which that changes something.
     fn set_role(&mut self, process: Process, gpu: GpuId, role: Role) -> Option<[u32; 2]> {
         let index = u32::from(gpu.0 % GPUS_MAX);
-        let free = self.free_bit(index, process);
-        let known = self.known(process)?;
+        let known = self.known(process).filter(|known| known.role != role || known.orders.gpu != index)?;
         let before = known.orders.gpu;
-        if known.role == role && before == index {
-            return None;
-        }
+        let free = if role == Role::Urgent { self.free_bit(index, process) } else { None };
+        let known = self.known(process)?;
         known.role = role;
         known.was_bounded |= role.yields();
         known.orders.gpu = index;

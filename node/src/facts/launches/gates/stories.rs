@@ -145,7 +145,7 @@ fn whose_memory_is_moved_stands_nowhere_but_at_its_next_allocation_and_not_for_l
     stage.gates.set_moves(batch, true);
     assert!(!stage.is_stopped(), "it stood as the move began");
     let stop = stage.stops_the_batch(ns_now());
-    assert_eq!(stage.gates.take(&stop), None);
+    assert_eq!(stage.gates.take(&stop), Some((batch, Work::Submitted)), "it launches once it is back");
     assert!(!stage.is_stopped(), "urgent work came");
     stage.gates.shut(batch, Gate::Allocations).expect("a gate");
     let now = ns_now();
