@@ -25,7 +25,11 @@ static __always_inline void notice_leak(__u64 id, __u64 now)
 	__u32 pid = id >> 32;
 	struct standing *standing = bpf_map_lookup_elem(&STANDING, &pid);
 	__u64 *stopped = standing ? bpf_map_lookup_elem(&STOPPED, &id) : 0;
+	__u64 *resumed = stopped ? bpf_map_lookup_elem(&RESUMED, &pid) : 0;
 	if (!stopped || *stopped < standing->began || !in_force(now))
+		return;
+	/* We let it go since, as another of its threads was on its way into a stop. */
+	if (resumed && *resumed > *stopped)
 		return;
 	bpf_map_delete_elem(&STOPPED, &id);
 	tell(now, pid, SAW_LEAK, standing->why);
@@ -43,12 +47,12 @@ static __always_inline void settle(struct span *span, struct gpu_state *gpu, str
 	resumed = bpf_map_lookup_elem(&RESUMED, &pid);
 	at = resumed && *resumed > span->stands && *resumed < now ? *resumed : now;
 	span->stands = 0;
-	/* A first figure would count the time for which it stood: it is of the launches from here on. */
-	if (!span->launches || !span->estimate) {
+	if (!span->launches) {
 		span->first = span->launched = at;
-		span->launches = 0;
 		span->lost = 0;
 	}
+	span->resumed = at;
+	span->before = span->launches;
 	if (orders->flags & BOUNDED)
 		fly(span, gpu, gpu_orders, pid, at);
 	span->launches++;
@@ -78,8 +82,11 @@ static __always_inline void stop(struct span *span, __u64 id, __u64 now, __u32 k
 	 * it stands. */
 	if (!in_force(bpf_ktime_get_ns()) || !bpf_map_lookup_elem(&STANDING, &pid)) {
 		bpf_map_delete_elem(&STANDING, &pid);
-		if (!bpf_send_signal(SIGCONT))
+		if (!bpf_send_signal(SIGCONT)) {
+			if (kind == SAW_STAND)
+				tell(now, pid, SAW_LAUNCH, 0);
 			return;
+		}
 		bpf_map_update_elem(&STANDING, &pid, &standing, BPF_ANY);
 	}
 	tell(now, pid, kind, value);

@@ -97,6 +97,18 @@ static __always_inline int has_waited(struct span *span, __u64 since, __u64 now)
 	       (span->asked > span->latest && (now - span->asked) * WAITED_PART <= tail);
 }
 
+/* What a launch took, at the most, of a span without the bound. Of one that stood meanwhile and has no figure yet, nobody knows what the GPU did
+ * then: the launches of the whole span were done in all of it, and those after it stood in the time since, which may also be that of those before. */
+static __always_inline __u64 each_of(struct span *span, __u64 length, __u64 now)
+{
+	__u64 each = (length - span->lost) / span->launches, since;
+	__u32 launches = span->launches - span->before;
+	if (span->estimate || !span->before || !launches || now <= span->resumed)
+		return each;
+	since = (now - span->resumed) / launches;
+	return since < each ? since : each;
+}
+
 /* A span of a bounded process is over. Without the bound, its length says what a launch takes. With it, what counts is how wrong the
  * forecast of its end was: that error is the sum of `run` launches' errors. `since`: when the process began to wait. */
 static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u64 urgent, __u64 since, __u32 pid, __u64 now)
@@ -109,7 +121,7 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 	if (!span->launches || urgent || span->lost >= length)
 		return;
 	if (!span->bounded || !span->estimate) {
-		each = (length - span->lost) / span->launches;
+		each = each_of(span, length, now);
 		/* For a first figure a wait must be long: a short part of the time may still be what was left of the work. */
 		if (!span->estimate && now - since >= LONG_NS)
 			waited = 1;

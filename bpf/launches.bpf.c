@@ -163,6 +163,7 @@ static __always_inline __u64 begin(struct span *span)
 	span->bounded = 0;
 	span->mixed = 0;
 	span->run = 0;
+	span->before = 0;
 	return now;
 }
 
@@ -224,6 +225,16 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 		all_wait_for(span, bit);
 }
 
+/* While the work of one stream seemed done, a wait for the others returned, and told that there was none. */
+static __always_inline void is_busy_still(struct span *span, struct gpu_state *gpu, struct orders *orders, __u32 pid)
+{
+	if (!span->launches)
+		return;
+	if (orders->flags & URGENT)
+		__sync_fetch_and_or(&gpu->urgent, orders->urgent_bit);
+	tell(bpf_ktime_get_ns(), pid, SAW_LAUNCH, 0);
+}
+
 static __always_inline void drain(struct span *span, struct orders *orders, struct call *call, __u64 id, __u64 now)
 {
 	__u32 index = orders->gpu, pid = id >> 32, launched;
@@ -249,8 +260,13 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 	/* Another thread may have given one of these streams more, and have found that it had work: then it has it still. If it is back already,
 	 * that thread has found none, and has begun anew. */
 	more = done & ~waited_for(span, call->bits, call->sequence, done);
-	if (more && (__sync_fetch_and_or(&span->pending, more) & more) != more)
-		return;
+	if (more) {
+		__u64 meanwhile = __sync_fetch_and_or(&span->pending, more);
+		if (!meanwhile && (before & ~done))
+			is_busy_still(span, gpu, orders, pid);
+		if ((meanwhile & more) != more)
+			return;
+	}
 	/* Of two waits that return at once, one tells. */
 	if (!(before & done) || (before & ~done))
 		return;

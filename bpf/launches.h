@@ -91,6 +91,7 @@ struct span {
 	__u64 launched;  /* when the first launch since idle was made */
 	__u64 asked;     /* when it last asked whether its work was done, and it was not */
 	__u64 stands;    /* since when it stands at its gate; 0: it does not */
+	__u64 resumed;   /* when it last went on from there, in this span */
 	__u64 memory;    /* bytes it has allocated */
 	__u64 sequence;  /* of its submissions */
 	__u32 launches;  /* since `first` */
@@ -100,7 +101,7 @@ struct span {
 	__u32 mixed;     /* others' work was in flight with it */
 	__u32 run;       /* launches since the GPU last had none of its */
 	__u32 slot;      /* its own */
-	__u32 pad;
+	__u32 before;    /* launches until then */
 	__u32 last[STREAM_BITS]; /* the latest submission to each stream */
 	__u32 joined[STREAM_BITS]; /* when others last came to wait for all of it, as a submission */
 	__u64 joins[STREAM_BITS];  /* those others: whoever waits for one of them waits for this stream, too */

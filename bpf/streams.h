@@ -124,10 +124,11 @@ static __always_inline __u64 waited_for(struct span *span, __u64 bits, __u32 seq
 	return done & among;
 }
 
-/* Whether the legacy default stream has nothing but copies and fills, now that it is given one more. */
+/* Whether the legacy default stream has nothing but copies and fills, now that it is given one more: it had nothing, or everybody waits for all
+ * that it has. One stream may wait for it because of a kernel. */
 static __always_inline int has_only_copies(struct span *span, __u64 bit)
 {
-	return bit == 1 && (!(span->pending & 1) || joins_of(span, 0));
+	return bit == 1 && (!(span->pending & 1) || (joins_of(span, 0) | 1) == ~0ULL);
 }
 
 /* Every stream waits for all of this one, until it is given more. That is so of the legacy default stream and those that were made to block, and

@@ -156,6 +156,7 @@ impl Owner {
                 launches.beat();
                 // Who waits becomes urgent with time alone.
                 if !self.probed.covered.is_empty() {
+                    self.warn_the_guard();
                     launches.set_roles(self.roles(at));
                 }
             }
@@ -305,8 +306,7 @@ impl Owner {
             return;
         }
         let Some(launches) = self.probed.launches.clone() else { return };
-        // The kernel may stop somebody from here on, and the guard must know before.
-        self.guard.iter_mut().for_each(|guard| guard.renew(true));
+        self.warn_the_guard();
         let (wanted, kept) = self.wanted(now);
         self.probed.kept = kept;
         let starts = self.probed.starts.values().map(|start| start.at + STARTS_FOR);
@@ -328,6 +328,11 @@ impl Owner {
             }
         }
         launches.set_roles(self.roles(now));
+    }
+
+    /// The kernel may stop somebody from here on, and the guard must know before.
+    fn warn_the_guard(&mut self) {
+        self.guard.iter_mut().for_each(|guard| guard.renew(true));
     }
 
     /// What each process is to the others on its GPU; of one on several, on the first. Who may not be stopped yields to nobody.

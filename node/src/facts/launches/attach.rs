@@ -23,6 +23,10 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// How many probes are taken out at once: each only waits.
 const TAKERS_OUT: usize = 4;
 
+/// In how many files first calls are probed. Any image may bring one of its own, and these probes stay: of more files, programs are seen when NVML
+/// lists them.
+const STARTS_MAX: usize = 256;
+
 /// Threads that take out what they are sent.
 fn takers_out() -> std::io::Result<Sender<Link>> {
     let (out, links) = channel::<Link>();
@@ -214,7 +218,7 @@ impl Attacher {
 
     fn probe_starts(&mut self, library: &Library) -> Result<(), String> {
         let identity = library.identity().map_err(|error| error.to_string())?;
-        if self.starts.contains_key(&identity) {
+        if self.starts.contains_key(&identity) || self.starts.len() >= STARTS_MAX {
             return Ok(());
         }
         let symbols = self.symbols(library)?;

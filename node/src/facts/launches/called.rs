@@ -1,7 +1,8 @@
 //! What the kernel's programs make of calls: of functions of ours, in the place of libcuda's.
 
 use super::kernel::{Link, Programs, Tables, load};
-use super::layout::{Event, Orders, SLOT_SHIFT, Span, kind, operation as op, place};
+use super::layout::{BOUNDED, Event, Orders, SLOT_SHIFT, Span, kind, operation as op, place};
+use super::ns_now;
 use super::symbols::Points;
 use super::threads::offset_of;
 use aya::maps::{MapData, RingBuf};
@@ -9,6 +10,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 const SLOT: u32 = 1;
 /// Of all streams it is among the first that are looked at, so that much can happen until the last are.
@@ -16,6 +18,8 @@ const STREAM: u64 = 0x1e000;
 const OTHER_STREAM: u64 = 0x2000;
 /// How often two threads meet.
 const ROUNDS: u64 = 20_000;
+/// How often one looks for the other before it lets somebody else have the processor: far longer than they should take.
+const SPINS: u32 = 100_000;
 
 /// Each is another function, for the linker makes one of those that do the same.
 #[inline(never)]
@@ -74,6 +78,31 @@ extern "C" fn release(handle: u64) -> u32 {
     0
 }
 
+#[inline(never)]
+extern "C" fn fill(stream: u64) -> u32 {
+    black_box(stream ^ 0xa);
+    0
+}
+
+#[inline(never)]
+extern "C" fn record(event: u64, stream: u64) -> u32 {
+    black_box(event ^ stream ^ 0xb);
+    0
+}
+
+#[inline(never)]
+extern "C" fn join(stream: u64, event: u64) -> u32 {
+    black_box(stream ^ event ^ 0xc);
+    0
+}
+
+/// Until the GPU is done, which is not there.
+#[inline(never)]
+extern "C" fn wait_long(milliseconds: u64) -> u32 {
+    std::thread::sleep(Duration::from_millis(black_box(milliseconds)));
+    0
+}
+
 /// Our own process, probed in its slot.
 struct Stage {
     tables: Tables,
@@ -96,6 +125,10 @@ impl Stage {
             (copy_a_plane as *const () as u64, op::COPY_AND_WAIT | place::PLANE << 8),
             (copy_a_body as *const () as u64, op::COPY_AND_WAIT | place::BODY << 8),
             (create as *const () as u64, op::ALLOCATE | 2 << 8),
+            (wait_long as *const () as u64, op::WAIT | place::EVERYTHING << 8),
+            (fill as *const () as u64, op::COPY | 1 << 8),
+            (record as *const () as u64, op::RECORD | 2 << 8),
+            (join as *const () as u64, op::JOIN | 1 << 8),
             (map as *const () as u64, op::MAP),
             (unmap as *const () as u64, op::UNMAP),
             (release as *const () as u64, op::FREE),
@@ -105,7 +138,7 @@ impl Stage {
             let cookies = calls.iter().map(|(_, cookie)| cookie | u64::from(SLOT) << SLOT_SHIFT).collect();
             Points { offsets, cookies }
         };
-        let (entries, returns) = (points(&calls), points(&calls[1..6]));
+        let (entries, returns) = (points(&calls), points(&calls[1..7]));
         let own = std::process::id();
         tables.orders.set(SLOT, Orders { pid: own, ..Orders::default() }, 0).expect("a slot");
         tables.spans.set(SLOT, Span::idle(SLOT), 0).expect("a slot");
@@ -145,8 +178,11 @@ fn a_launch_while_another_threads_wait_returns_is_not_lost() {
     let (began, launched, nobody) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let over = Over(AtomicBool::new(false));
     let reaches = |count: &AtomicU64, round: u64| {
+        let mut turns = 0_u32;
         while count.load(Ordering::SeqCst) < round && !over.0.load(Ordering::SeqCst) {
-            std::hint::spin_loop();
+            // Where something else has a processor the other may wait for this one.
+            turns += 1;
+            if turns.is_multiple_of(SPINS) { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     };
     let lost = std::thread::scope(|scope| {
@@ -201,6 +237,56 @@ fn a_copy_within_the_device_waits_for_nothing_and_one_from_or_to_the_host_for_al
         wait_for_everything();
         assert!(!stage.span().is_busy());
     }
+}
+
+/// A fill there is done when any later wait is, and one that comes after a kernel is not, though a stream waits for that.
+#[test]
+fn a_fill_after_a_kernel_that_a_stream_waits_for_is_no_end_of_the_kernel() {
+    const DEFAULT: u64 = 0;
+    let stage = Stage::new();
+    let begun = |stream| wait(stream, &AtomicU64::new(0));
+    fill(DEFAULT);
+    fill(DEFAULT);
+    launch(OTHER_STREAM);
+    begun(OTHER_STREAM);
+    assert!(!stage.span().is_busy(), "fills alone");
+    launch(DEFAULT);
+    record(7, DEFAULT);
+    join(STREAM, 7);
+    fill(DEFAULT);
+    launch(OTHER_STREAM);
+    begun(OTHER_STREAM);
+    assert!(stage.span().is_busy(), "the kernel may still run");
+    wait_for_everything();
+    assert!(!stage.span().is_busy());
+}
+
+/// What it had queued before is done in the time after it, too, or while it stood: nobody knows.
+#[test]
+fn a_first_figure_counts_all_launches_of_who_stood_meanwhile_or_those_since() {
+    let mut stage = Stage::new();
+    let millisecond = 1_000_000;
+    let mut figure = |launched_before: u32, stood: u64| {
+        let orders = Orders { pid: std::process::id(), flags: BOUNDED, ..Orders::default() };
+        stage.tables.orders.set(SLOT, orders, 0).expect("a slot");
+        let now = ns_now();
+        let mut span = Span::idle(SLOT);
+        (span.pending, span.launches) = (1 << 1, launched_before);
+        (span.first, span.stands) = (now - (stood + 1) * millisecond, now - stood * millisecond);
+        stage.tables.spans.set(SLOT, span, 0).expect("a slot");
+        for _ in 0..10 {
+            launch(STREAM);
+        }
+        wait_long(40);
+        assert!(!stage.span().is_busy());
+        stage.span().estimate
+    };
+    // 1,000 of them in at least 46 ms, not eleven in 40.
+    let many = figure(989, 5);
+    assert!((46_000..2_000_000).contains(&many), "{many}");
+    // Eleven of them in 40 ms, not twelve in ten seconds.
+    let few = figure(1, 10_000);
+    assert!((3_000_000..400_000_000).contains(&few), "{few}");
 }
 
 /// It may have had work there that nobody saw.

@@ -10,6 +10,7 @@
 
 mod bounded;
 mod contexts;
+mod heard;
 mod missed;
 mod moving;
 mod roles;
@@ -18,7 +19,7 @@ mod stories;
 
 use super::kernel::Tables;
 use super::layout::{
-    Control, Event, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES, YIELDS, kind,
+    Control, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES, YIELDS,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -58,6 +59,14 @@ enum Stand {
     },
 }
 
+/// What a process has on the GPU, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Has {
+    Nothing,
+    Copies,
+    Launches,
+}
+
 /// A process that is probed.
 struct Tracked {
     process: Process,
@@ -81,8 +90,8 @@ struct Tracked {
     warned_of: u64,
     /// What it has on the GPU may count as in flight, whatever it is to others by now.
     was_bounded: bool,
-    /// When it was last told of as one that launched, or whose work is done; and which.
-    told: (u64, bool),
+    /// What was last told of its work, and since when that is so.
+    told: (u64, Has),
 }
 
 /// All gates, and the kernel's tables.
@@ -100,9 +109,9 @@ pub(super) struct Gates {
 }
 
 impl Tracked {
-    fn is_told_of(&mut self, at_ns: u64, launched: bool) {
+    fn is_told_of(&mut self, at_ns: u64, has: Has) {
         if at_ns >= self.told.0 {
-            self.told = (at_ns, launched);
+            self.told = (at_ns, has);
         }
     }
 
@@ -174,7 +183,7 @@ impl Gates {
             moves: false,
             warned_of: 0,
             was_bounded: false,
-            told: (0, false),
+            told: (0, Has::Nothing),
         };
         self.tracked.insert(process.pid, tracked);
         if starts.is_some() {
@@ -242,6 +251,12 @@ impl Gates {
 
     pub(super) fn covers(&self, process: Process) -> bool {
         self.tracked.get(&process.pid).is_some_and(|known| known.process == process && known.covered)
+    }
+
+    /// Whether a process has come to its gate, and stands there until somebody lets it go.
+    pub(super) fn stands(&self, process: Process) -> bool {
+        let known = self.tracked.get(&process.pid).filter(|known| known.process == process);
+        known.is_some_and(|known| matches!(known.stands, Some(Stand::Launch | Stand::Allocation)))
     }
 
     /// The number in the kernel's tables under which a process is probed.
@@ -362,63 +377,6 @@ impl Gates {
         std::mem::take(&mut self.outbox)
     }
 
-    /// What an event means, if it is of a process that is probed.
-    pub(super) fn take(&mut self, event: &Event) -> Option<(Process, Work)> {
-        let Some(process) = self.tracked.get(&event.pid).map(|known| known.process) else {
-            // The kernel was about to stop it as it was struck off.
-            if kind::STANDS.contains(&event.kind) {
-                let _ = self.resume(event.pid);
-            }
-            return None;
-        };
-        if kind::STANDS.contains(&event.kind) && !self.is_news(event) {
-            return None;
-        }
-        let known = self.tracked.get_mut(&event.pid)?;
-        if known.must_not_stand(event.kind) {
-            let _ = self.resume(event.pid);
-            // It launches, if only once its memory is back.
-            return (event.kind == kind::STAND).then_some((process, Work::Submitted));
-        }
-        let work = match event.kind {
-            kind::COPY => Work::Copies,
-            kind::LAUNCH => {
-                known.is_told_of(event.at, true);
-                Work::Submitted
-            }
-            kind::DRAIN => {
-                let gpu = known.orders.gpu;
-                known.is_told_of(event.at, false);
-                self.stand_no_longer_than_needed(gpu);
-                Work::Drained
-            }
-            kind::STAND => {
-                known.stands = Some(Stand::Launch);
-                Work::AtLaunch
-            }
-            kind::STAND_ALLOCATION => {
-                known.stands = Some(Stand::Allocation);
-                Work::AtAllocation(event.value)
-            }
-            kind::STAND_CONTEXT => {
-                self.comes_to_its_context(event.pid);
-                return None;
-            }
-            kind::STAND_BOUND => {
-                let (gpu, until_ns) = (known.orders.gpu, event.value.min(event.at + BOUND_MAX_NS));
-                known.stands = Some(Stand::Bound { until_ns, held: false });
-                // What it stands for may have been done as it was stopped.
-                self.stand_no_longer_than_needed(gpu);
-                return None;
-            }
-            kind::LEAK if event.value == u64::from(kind::STAND_ALLOCATION) => Work::LeakedAtAllocation,
-            kind::LEAK => Work::Leaked,
-            kind::MEMORY => Work::Memory(event.value),
-            _ => return None,
-        };
-        Some((process, work))
-    }
-
     /// Whether anybody is probed.
     pub(super) fn is_empty(&self) -> bool {
         self.tracked.is_empty()
@@ -446,7 +404,7 @@ impl Gates {
             return pid.map_or(Ok(()), |pid| Ok(rustix::process::kill_process(pid, Signal::CONT)?));
         };
         if matches!(known.stands, Some(Stand::Launch | Stand::Bound { .. })) {
-            known.is_told_of(ns_now(), true);
+            known.is_told_of(ns_now(), Has::Launches);
         }
         let before = (known.stands, known.stopped_ns);
         let standing = self.tables.standing.get(&pid, 0);
@@ -462,25 +420,6 @@ impl Gates {
                 Err(error.into())
             }
         }
-    }
-
-    /// Whether a stop is in the kernel's list, and was not found there before its event was read. One that is not in the list is over: its process was
-    /// let go, by us or by the guard, while we hung. If that was before the kernel had sent the signal, it stands all the same, and is let go now;
-    /// and so is one that was stopped anew just before that, for its signal may be undone. A newer stop has an event of its own.
-    fn is_news(&mut self, event: &Event) -> bool {
-        if let Ok(standing) = self.tables.standing.get(&event.pid, 0) {
-            let known = self.tracked.get_mut(&event.pid).filter(|_| standing.since == event.at);
-            return known.is_some_and(|known| std::mem::replace(&mut known.stopped_ns, event.at) != event.at);
-        }
-        if let Some(known) = self.tracked.get(&event.pid) {
-            let _ = pidfd_send_signal(&known.pidfd, Signal::CONT);
-        }
-        if let Ok(newer) = self.tables.standing.get(&event.pid, 0) {
-            let _ = self.resume(event.pid);
-            let launches = self.tracked.get(&event.pid).filter(|_| newer.why == kind::STAND);
-            self.outbox.extend(launches.map(|known| (newer.since, known.process, Work::Submitted)));
-        }
-        false
     }
 
     /// A process that stands does so there from now on.

@@ -92,16 +92,17 @@ pub(super) struct Span {
     pub(super) pending: u64,
     capturing: u64,
     forked: u64,
-    first: u64,
+    pub(super) first: u64,
     lost: u64,
     done: u64,
     latest: u64,
     ahead: u64,
-    estimate: u64,
+    pub(super) estimate: u64,
     least: u64,
     launched: u64,
     asked: u64,
-    stands: u64,
+    pub(super) stands: u64,
+    resumed: u64,
     pub(super) memory: u64,
     sequence: u64,
     pub(super) launches: u32,
@@ -111,7 +112,7 @@ pub(super) struct Span {
     mixed: u32,
     run: u32,
     slot: u32,
-    pad: u32,
+    before: u32,
     last: [u32; STREAM_BITS],
     joined: [u32; STREAM_BITS],
     joins: [u64; STREAM_BITS],
@@ -123,9 +124,10 @@ impl Span {
         self.pending != 0
     }
 
-    /// It has work on the GPU that others wait for: not copies alone.
+    /// It has work on the GPU that others wait for: not copies alone. A launch that was stopped counts as soon as its process was let go, and is
+    /// among `launches` from its next call on.
     pub(super) fn is_in_the_way(self) -> bool {
-        self.is_busy() && self.launches > 0
+        self.is_busy() && (self.launches > 0 || self.stands > 0)
     }
 
     /// The process in that slot has nothing on the GPU.
@@ -144,6 +146,7 @@ impl Span {
             launched: 0,
             asked: 0,
             stands: 0,
+            resumed: 0,
             memory: 0,
             sequence: 0,
             launches: 0,
@@ -153,7 +156,7 @@ impl Span {
             mixed: 0,
             run: 0,
             slot,
-            pad: 0,
+            before: 0,
             last: [0; STREAM_BITS],
             joined: [0; STREAM_BITS],
             joins: [0; STREAM_BITS],
@@ -275,6 +278,6 @@ mod tests {
         assert_eq!(sizes("GPU_STATES"), (4, size(size_of::<GpuState>())));
         assert_eq!(sizes("STANDING"), (4, size(size_of::<Standing>())));
         assert_eq!(["SLOTS", "ORDERS", "SPANS"].map(entries), [SLOTS; 3]);
-        assert_eq!(size_of::<Span>(), 15 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
+        assert_eq!(size_of::<Span>(), 16 * 8 + 8 * 4 + 16 * STREAM_BITS, "no padding");
     }
 }

@@ -5,7 +5,7 @@
 
 use super::symbols::Symbols;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// More than any driver's library has. A tenant's own may be as large as it likes, and is not read.
 const BYTES_MAX: u64 = 512 << 20;
+
+/// More than any program loads. Each is opened, read and probed, and a tenant may map as many as it likes.
+const LIBRARIES_MAX: usize = 8;
 
 /// A file, however it is reached: its number, size and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,14 +37,23 @@ impl Library {
         Self::checked(File::open(path)?)
     }
 
-    /// Every libcuda that a process has loaded: some have one that only hands on to another, and one alone could be there to deceive.
+    /// Every libcuda that a process has loaded: some have one that only hands on to another, and one alone could be there to deceive. One file is
+    /// one, whatever it is called.
     pub(super) fn all_of(pid: u32) -> io::Result<Vec<Self>> {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let paths = paths_in(&maps);
         if paths.is_empty() {
             return Err(io::Error::other("it has no libcuda"));
         }
-        paths.into_iter().map(|path| Self::of(pid, path)).collect()
+        if paths.len() > LIBRARIES_MAX {
+            return Err(io::Error::other(format!("it has more than {LIBRARIES_MAX} libcuda")));
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            let library = Self::of(pid, path)?;
+            files.push((library.identity()?, library));
+        }
+        Ok(each_once(files))
     }
 
     /// Reached through the process's own root, and through no link: what is mapped is known by its real name.
@@ -107,6 +119,12 @@ pub(super) fn of_the_host(driver: Option<&Path>) -> Option<PathBuf> {
     beside.into_iter().chain(FOLDERS.map(|folder| Path::new(folder).join(NAME))).find(|path| path.exists())
 }
 
+/// The files, none twice: with two probes in one place each launch would count twice.
+fn each_once(files: Vec<(Identity, Library)>) -> Vec<Library> {
+    let mut seen = HashSet::new();
+    files.into_iter().filter(|(identity, _)| seen.insert(*identity)).map(|(_, library)| library).collect()
+}
+
 /// The paths of the libraries whose code is mapped, each once.
 fn paths_in(maps: &str) -> BTreeSet<&str> {
     let runs = |line: &&str| line.split(' ').nth(1).is_some_and(|may| may.contains('x'));
@@ -164,6 +182,22 @@ mod tests {
         std::fs::rename(folder.path().join("copy"), &file).expect("another in its place");
         assert_eq!(identity(&open.path()).inode, before.inode);
         assert_ne!(identity(&file).inode, before.inode);
+    }
+
+    #[test]
+    fn one_file_is_probed_once_whatever_it_is_called() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["libcuda.so.1", "libcuda.so.2"] {
+            std::fs::write(path(name), "library").expect("a file");
+        }
+        std::fs::hard_link(path("libcuda.so.1"), path("libcuda.so.3")).expect("a link");
+        let file = |name: &str| {
+            let library = Library::at(&path(name)).expect("a library");
+            (library.identity().expect("its identity"), library)
+        };
+        let files = ["libcuda.so.1", "libcuda.so.2", "libcuda.so.3"].map(file);
+        assert_eq!(each_once(files.into()).len(), 2);
     }
 
     #[test]

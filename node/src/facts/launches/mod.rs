@@ -214,6 +214,11 @@ impl Launches {
         self.shared.gates().covers(process)
     }
 
+    /// Whether the process stands at a launch or an allocation.
+    pub fn stands(&self, process: Process) -> bool {
+        self.shared.gates().stands(process)
+    }
+
     /// From the return of this call on, the process stops at its next launch, or allocation.
     pub fn shut(&self, process: Process, gate: Gate) -> std::io::Result<()> {
         let shut = self.shared.gates().shut(process, gate);

@@ -1,7 +1,7 @@
 //! What the kernel could not tell, because the ring was full: who stands, who has work on the GPU, and who has none any more.
 
-use super::{FORGOTTEN_NS, Gates, Work, ns_now};
-use crate::facts::launches::layout::Standing;
+use super::{FORGOTTEN_NS, Gates, Has, Tracked, Work, ns_now};
+use crate::facts::launches::layout::{Span, Standing, TELL_COPIES};
 
 impl Gates {
     /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
@@ -40,15 +40,38 @@ impl Gates {
         if std::mem::replace(&mut self.made_up_for, dropped) == dropped {
             return;
         }
-        for known in self.tracked.values_mut().filter(|known| known.covered && known.stands.is_none()) {
+        for known in self.tracked.values_mut() {
             let Ok(span) = self.tables.spans.get(&known.slot, 0) else { continue };
-            let launched = span.is_in_the_way();
-            if known.told.1 != launched {
-                let work = if launched { Work::Submitted } else { Work::Drained };
-                self.outbox.push((now_ns, known.process, work));
-                known.is_told_of(now_ns, launched);
-            }
-            self.outbox.push((now_ns, known.process, Work::Memory(span.memory)));
+            let missed = known.missed(&span, now_ns).into_iter().chain([Work::Memory(span.memory)]);
+            self.outbox.extend(missed.map(|work| (now_ns, known.process, work)));
+        }
+    }
+}
+
+impl Tracked {
+    /// What was not told of its work. Of who stands it is told where it stands, and of one whose allocations alone are seen nothing.
+    fn missed(&mut self, span: &Span, now_ns: u64) -> Vec<Work> {
+        if !self.covered || self.stands.is_some() {
+            return Vec::new();
+        }
+        let (has, told) = (self.has(span), self.told.1);
+        self.is_told_of(now_ns, has);
+        let begun = match has {
+            Has::Nothing => None,
+            Has::Copies => Some(Work::Copies),
+            Has::Launches => Some(Work::Submitted),
+        };
+        // What was told is over, and something else has begun since.
+        let over = (has < told).then_some(Work::Drained);
+        over.into_iter().chain(begun.filter(|_| has != told)).collect()
+    }
+
+    /// What it has on the GPU that anybody should know of: copies alone only where its requests are tasks.
+    fn has(&self, span: &Span) -> Has {
+        match (span.is_in_the_way(), span.is_busy()) {
+            (true, _) => Has::Launches,
+            (false, true) if self.orders.flags & TELL_COPIES != 0 => Has::Copies,
+            _ => Has::Nothing,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! A process whose GPU memory is being moved: it must run to take part, and cannot reach the GPU meanwhile.
 
-use super::{Gates, Stand, Tracked, Work, ns_now};
+use super::{Gates, LEASE_NS, Stand, Tracked, Work, ns_now};
 use crate::facts::launches::layout::{SHUT_ALLOCATIONS, kind};
 use sched::Process;
 
-/// How long it may stand at its next allocation, where its gate was shut for that: then the move is done and the word of that is on its way.
-const MOVED_WITHIN_NS: u64 = 100_000_000;
+/// How long it may stand at its next allocation, where its gate was shut for that: then the move is done and the word of that is on its way. An owner
+/// that has not heard of it after that time holds nobody any more.
+const MOVED_WITHIN_NS: u64 = LEASE_NS;
 
 impl Tracked {
     /// Whether a stop of its keeps its memory from being moved: any, but at its next allocation if it is to stop there once it is back.
@@ -22,7 +23,7 @@ impl Gates {
             known.moves = moves;
         }
         if moves {
-            self.let_go(process);
+            self.let_launch(process);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Gates with the kernel's real tables. What the kernel's programs would write is written here by hand, at the moments that matter.
 
-use super::super::layout::Standing;
+use super::super::layout::{Event, Standing, kind};
 use super::super::{Launches, Listener, Shared};
 use super::*;
 use crate::facts::Teller;
@@ -66,19 +66,11 @@ impl Stage {
         self.changes_the_gpu(|state| (state.flown, state.due) = (now, now + work_ns));
     }
 
-    /// A process has work in so many streams.
-    fn has_pending(&mut self, process: Process, pending: u64) {
+    /// What a process has on the GPU, and has had.
+    fn has(&mut self, process: Process, what: impl FnOnce(&mut Span)) {
         let slot = self.gates.slot(process).expect("a slot");
         let mut span = Span::idle(slot);
-        span.pending = pending;
-        self.gates.tables.spans.set(slot, span, 0).expect("a slot");
-    }
-
-    /// It has launched, and that is not done.
-    fn has_launched(&mut self, process: Process, launches: u32) {
-        let slot = self.gates.slot(process).expect("a slot");
-        let mut span = Span::idle(slot);
-        (span.pending, span.launches) = (1, launches);
+        what(&mut span);
         self.gates.tables.spans.set(slot, span, 0).expect("a slot");
     }
 
@@ -218,7 +210,7 @@ fn nobody_stands_long_for_what_others_have_in_flight_nor_at_all_for_what_the_dea
     let goes_on_after = |stage: &mut Stage, pending: u64| {
         stage.gates.enlist(other, GPU, true, None);
         stage.gates.set_roles([(other, (GPU, Role::Late)), (batch, (GPU, Role::Yields))]);
-        stage.has_pending(other, pending);
+        stage.has(other, |span| span.pending = pending);
         let cleared = |stage: &Stage| stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").cleared;
         let before = cleared(stage);
         stage.gates.bury(other);
@@ -240,7 +232,7 @@ fn who_is_to_yield_no_more_and_then_dies_had_something_in_flight_all_the_same() 
     stage.is_bound();
     stage.gates.set_roles([(other, (GPU, Role::Plain))]);
     stage.gates.set_roles([(batch, (GPU, Role::Yields))]);
-    stage.has_pending(other, 1);
+    stage.has(other, |span| span.pending = 1);
     stage.gates.bury(other);
     assert!(stage.gates.tables.gpu_orders.get(&0, 0).expect("a GPU").cleared > 0);
 }
@@ -251,7 +243,7 @@ fn what_the_kernel_could_not_tell_is_told_by_what_it_has_written_down() {
     let (server, batch) = (stage.server, stage.batch);
     let launch = Event { at: ns_now(), pid: batch.pid, kind: kind::LAUNCH, value: 0 };
     assert_eq!(stage.gates.take(&launch), Some((batch, Work::Submitted)));
-    stage.has_launched(server, 1);
+    stage.has(server, |span| (span.pending, span.launches) = (1, 1));
     stage.gates.make_up_for_dropped(ns_now());
     assert_eq!(stage.told(), [], "nothing was dropped");
     stage.gates.tables.dropped.set(0, 7, 0).expect("a counter");
@@ -262,6 +254,50 @@ fn what_the_kernel_could_not_tell_is_told_by_what_it_has_written_down() {
     assert_eq!(told, [(server.pid, Work::Submitted), (batch.pid, Work::Drained)]);
     stage.gates.make_up_for_dropped(ns_now());
     assert_eq!(stage.told(), [], "once is enough");
+}
+
+/// What is missed of whom, in the kernel's own words.
+#[test]
+fn what_is_made_up_for_is_what_the_kernel_would_have_told() {
+    let mut stage = Stage::new();
+    let (server, batch) = (stage.server, stage.batch);
+    let mut drops = 0;
+    let mut missed = |stage: &mut Stage, of: Process| {
+        drops += 1;
+        stage.gates.tables.dropped.set(0, drops, 0).expect("a counter");
+        stage.gates.make_up_for_dropped(ns_now());
+        let works = stage.told().into_iter().filter(|(pid, _)| *pid == of.pid).map(|(_, work)| work);
+        works.collect::<Vec<Work>>()
+    };
+    let nothing = Work::Memory(0);
+    // Its first launch was stopped, and it was let go: it is on the GPU, and the kernel counts it at its next call.
+    let stop = stage.stops_the_batch(ns_now());
+    stage.gates.take(&stop);
+    stage.gates.resume(batch.pid).expect("a signal");
+    stage.has(batch, |span| (span.pending, span.stands) = (1, 1));
+    assert_eq!(missed(&mut stage, batch), [nothing]);
+    stage.has(batch, |_| ());
+    assert_eq!(missed(&mut stage, batch), [Work::Drained, nothing]);
+    // A request is a task from its input on.
+    stage.has(server, |span| span.pending = 1);
+    assert_eq!(missed(&mut stage, server), [Work::Copies, nothing]);
+    stage.has(server, |span| (span.pending, span.launches) = (1, 1));
+    assert_eq!(missed(&mut stage, server), [Work::Submitted, nothing]);
+    stage.has(server, |span| span.pending = 1);
+    assert_eq!(missed(&mut stage, server), [Work::Drained, Work::Copies, nothing], "it is another one");
+    stage.has(server, |_| ());
+    assert_eq!(missed(&mut stage, server), [Work::Drained, nothing]);
+    // Somebody resumed it, and it launched.
+    let leak = Event { at: ns_now(), pid: batch.pid, kind: kind::LEAK, value: 0 };
+    stage.gates.take(&leak);
+    assert_eq!(missed(&mut stage, batch), [Work::Drained, nothing]);
+    // Of the others copies are nobody's business.
+    stage.has(batch, |span| span.pending = 1);
+    assert_eq!(missed(&mut stage, batch), [nothing]);
+    // One whose allocations alone are seen.
+    stage.gates.set_covered(batch, false);
+    stage.has(batch, |span| (span.pending, span.launches, span.memory) = (1, 1, 0));
+    assert_eq!(missed(&mut stage, batch), [nothing]);
 }
 
 /// An agent that hangs keeps nobody standing: its guard must know of each who stands, for whatever reason.
