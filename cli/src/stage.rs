@@ -116,8 +116,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Sets up an agent that holds nobody, and with no driver given a simulated GPU that NVML lists programs on at once.
-    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Tier) -> Result<Self> {
-        let tier = Some(tier);
+    pub(crate) fn set(driver: Option<&Path>, memory: &str, poll_ms: u64, tier: Option<Tier>) -> Result<Self> {
         let setting = Setting {
             driver,
             memory,

@@ -69,7 +69,7 @@ fn hold_at_most(words: &str, figures: &[(&str, &str, f64)]) {
 fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_sooner() {
     let managed = "5 × 13312², least-slack";
     hold_at_most(
-        "contention --tasks 13312:5 --mode none,least-slack",
+        "contention --tasks 13312:5 --mode none,least-slack --rounds 1",
         &[
             (managed, "wall_to_none", 1.0),
             (managed, "mean_turnaround_to_none", 0.8),
@@ -83,7 +83,7 @@ fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_
 fn small_tasks_are_hardly_slower_than_time_sliced() {
     let managed = "3 × inference, least-slack";
     hold_at_most(
-        "contention --tasks inference:3 --mode none,least-slack",
+        "contention --tasks inference:3 --mode none,least-slack --rounds 1",
         &[(managed, "mean_turnaround_to_none", 1.15), (managed, "kernel_to_alone", 1.3)],
     );
 }
@@ -95,7 +95,7 @@ fn tasks_in_docker_containers_are_measured_under_each_mode() {
         eprintln!("left out: it needs root, for a Docker daemon");
         return;
     }
-    let words = "contention --ground docker --tasks 512:2 --mode none,least-slack";
+    let words = "contention --ground docker --tasks 512:2 --mode none,least-slack --rounds 1";
     let Some(results) = results_of(words, || daemon::shared().leeway([])) else { return };
     for (case, mode) in [("2 × 512², none", "none"), ("2 × 512², least-slack", "least-slack")] {
         assert!(figure(&results, case, "wall_s") > 0.0, "{results:?}");
@@ -112,7 +112,7 @@ const POLL_US: f64 = 20_000.0;
 fn by_polling_starts_are_seen_within_a_few_looks_and_ends_sooner() {
     let lone = "errors of tasks that start alone";
     hold_at_most(
-        "detect --tier polling --poll-ms 20 --tasks 20 --at-once 2 --lone 2 --containers 3 --plain --cost-for 1s",
+        "detect --tier polling --poll-ms 20 --tasks 20 --at-once 2 --lone 2 --containers 3 --plain --cost-for 1s --rounds 1",
         &[
             ("errors", "unseen", 0.0),
             ("errors", "start_error_us_p50", 4.0 * POLL_US),
@@ -160,7 +160,7 @@ fn an_agent_that_only_watches_takes_little_from_programs_that_start_all_the_time
 
 #[test]
 fn deadlines_that_hold_one_after_another_are_met_by_ordering_and_missed_by_sharing() {
-    let words = "deadlines --staggered 4 --tasks 0 --worlds 0 --policy none,least-slack";
+    let words = "deadlines --staggered 4 --tasks 0 --worlds 0 --policy none,least-slack --rounds 1";
     let Some(results) = results(words) else { return };
     let met = |policy: &str| figure(&results, &format!("4 staggered, {policy}"), "hit_rate");
     assert!((figure(&results, "4 staggered, none", "bound_hit_rate") - 1.0).abs() < 1e-9, "{results:?}");
@@ -170,7 +170,7 @@ fn deadlines_that_hold_one_after_another_are_met_by_ordering_and_missed_by_shari
 
 #[test]
 fn a_request_beside_batches_waits_less_than_time_sliced_and_they_lose_little() {
-    let Some(results) = results("latency --case 5000:8 --requests 40") else { return };
+    let Some(results) = results("latency --case 5000:8 --requests 40 --rounds 1") else { return };
     let beside = |name: &str| figure(&results, "beside 2 batches of 5000 us kernels, 8 queued", name);
     assert!(beside("leeway_ms_p50") <= 0.55 * beside("time_slicing_ms_p50"), "{results:?}");
     assert!(beside("batch_throughput_ratio") >= 0.7, "{results:?}");

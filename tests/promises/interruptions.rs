@@ -29,7 +29,7 @@ fn a_benchmark_that_is_interrupted_leaves_nothing_behind() {
     for (words, signal) in [
         ("latency --case 5000:8 --requests 10000", Signal::TERM),
         ("latency --case 5000:8 --requests 10000 --rounds 2", Signal::INT),
-        ("detect --tasks 0 --lone 0 --plain --cost-for 1h", Signal::TERM),
+        ("detect --tier polling --tasks 0 --lone 0 --plain --cost-for 1h", Signal::TERM),
         ("detect --tasks 10000", Signal::INT),
         ("hold --rounds 10000", Signal::TERM),
         ("swap", Signal::TERM),

@@ -30,14 +30,8 @@ const CONTAINER_S: f64 = 0.03;
 /// Measure how exactly tasks are seen, and what that costs
 #[derive(clap::Args)]
 pub(super) struct Detect {
-    /// How tasks are seen; several are measured one after another
-    #[arg(
-        long = "tier",
-        value_enum,
-        value_name = "TIER,…",
-        value_delimiter = ',',
-        default_value = "polling"
-    )]
+    /// How tasks are seen, one way after another; all that this machine can, if not given
+    #[arg(long = "tier", value_enum, value_name = "TIER,…", value_delimiter = ',')]
     tiers: Vec<Tier>,
     /// How many tasks to measure; 0: none
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(..=100_000))]
@@ -55,7 +49,7 @@ pub(super) struct Detect {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10", value_parser = clap::value_parser!(u32).range(..=1000))]
     containers: Vec<u32>,
     /// How often each is measured; the median counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Plain cgroups instead of Docker's containers, also where Docker answers
     #[arg(long)]
@@ -77,11 +71,12 @@ impl Detect {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
-        let about = self.tiers.iter().flat_map(|tier| self.plan(*tier)).map(|(_, seconds)| seconds);
+        let tiers = if self.tiers.is_empty() { self.possible()? } else { self.tiers.clone() };
+        let about = tiers.iter().flat_map(|tier| self.plan(*tier)).map(|(_, seconds)| seconds);
         let progress = Progress::new(about.sum::<f64>() * f64::from(self.rounds));
         let (mut found, mut node) = (Found::default(), None);
-        for tier in &self.tiers {
-            let mut stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, *tier)?;
+        for tier in &tiers {
+            let mut stage = Stage::set(self.driver.as_deref(), MEMORY, self.poll_ms, Some(*tier))?;
             node = stage.node();
             for _ in 0..self.rounds {
                 for (what, seconds) in self.plan(*tier) {
@@ -101,6 +96,15 @@ impl Detect {
         progress.end();
         let node = node.ok_or_else(|| Failure::new("the agent went away"))?;
         self.output.show(&found.report(&node, self.rounds as usize))
+    }
+
+    /// The ways of seeing that this machine can: an agent that may choose takes the best.
+    fn possible(&self) -> Result<Vec<Tier>> {
+        let driver = self.driver.as_deref();
+        let stage = Stage::set(driver, MEMORY, self.poll_ms, None)?;
+        let best = stage.node().map(|node| node.tier);
+        let probes = (best.as_deref() == Some(Tier::Probes.name())).then_some(Tier::Probes);
+        Ok([Tier::Polling].into_iter().chain(probes).collect())
     }
 
     /// What is measured in one way of seeing, and about how many seconds each takes.

@@ -57,7 +57,7 @@ pub(super) struct Latency {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=100_000))]
     requests: u32,
     /// How often each is run; the median counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// The folder of the driver's libraries; without it, a simulated GPU is started
     #[arg(long, value_name = "DIR")]

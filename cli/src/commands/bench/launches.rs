@@ -78,7 +78,7 @@ impl Launches {
     pub(super) fn run(self) -> Result<()> {
         self.output.prepare()?;
         let interruption = Interruption::expect()?;
-        let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Tier::Probes)?;
+        let mut stage = Stage::set(self.driver.as_deref(), MEMORY, 5, Some(Tier::Probes))?;
         let node = stage.node().ok_or_else(|| Failure::new("the agent went away"))?;
         let fewer_rounds = self.rounds.div_ceil(FEWER);
         let bar = progress_bar((self.rounds + fewer_rounds) * KINDS.len() as u64, RUN_S);

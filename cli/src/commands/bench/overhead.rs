@@ -115,7 +115,7 @@ impl Overhead {
         let progress = Progress::new(each * runs as f64 * f64::from(self.rounds));
         let (mut node, mut all) = (None, Vec::new());
         for (tier, watches) in ways {
-            let mut stage = match Stage::set(self.driver.as_deref(), MEMORY, 5, tier) {
+            let mut stage = match Stage::set(self.driver.as_deref(), MEMORY, 5, Some(tier)) {
                 Ok(stage) => stage,
                 Err(error) if tier == Tier::Probes => {
                     eprintln!("notice: agents with probes are left out: {error:#}");

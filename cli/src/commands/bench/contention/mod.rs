@@ -47,7 +47,7 @@ pub(super) struct Contention {
     #[arg(long = "mode", value_enum, value_name = "MODE,…", value_delimiter = ',')]
     modes: Vec<Mode>,
     /// How often each is run; the median counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// What the tasks run in
     #[arg(long, value_enum, default_value = "cgroups")]

@@ -54,7 +54,7 @@ pub(super) struct Deadlines {
     #[arg(long = "policy", value_name = "POLICY,…", value_delimiter = ',', default_values_t = sched::policy::NAMES.map(str::to_owned), value_parser = clap::builder::PossibleValuesParser::new(sched::policy::NAMES))]
     policies: Vec<String>,
     /// How often each is run, each time with another seed; the median counts
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=u64::from(u32::MAX)))]
