@@ -97,11 +97,11 @@ static __always_inline int has_waited(struct span *span, __u64 since, __u64 now)
 	       (span->asked > span->latest && (now - span->asked) * WAITED_PART <= tail);
 }
 
-/* What a launch took, at the most, of a span without the bound. Of one that stood meanwhile and has no figure yet, nobody knows what the GPU did
+/* What a launch took, at the most, if all of a span took so long. Of one that stood meanwhile and has no figure yet, nobody knows what the GPU did
  * then: the launches of the whole span were done in all of it, and those after it stood in the time since, which may also be that of those before. */
-static __always_inline __u64 each_of(struct span *span, __u64 length, __u64 now)
+static __always_inline __u64 each_of(struct span *span, __u64 all, __u64 now)
 {
-	__u64 each = (length - span->lost) / span->launches, since;
+	__u64 each = all / span->launches, since;
 	__u32 launches = span->launches - span->before;
 	if (span->estimate || !span->before || !launches || now <= span->resumed)
 		return each;
@@ -121,7 +121,7 @@ static __always_inline void learn(struct span *span, struct gpu_state *gpu, __u6
 	if (!span->launches || urgent || span->lost >= length)
 		return;
 	if (!span->bounded || !span->estimate) {
-		each = each_of(span, length, now);
+		each = each_of(span, length - span->lost, now);
 		/* For a first figure a wait must be long: a short part of the time may still be what was left of the work. */
 		if (!span->estimate && now - since >= LONG_NS)
 			waited = 1;
@@ -158,7 +158,7 @@ static __always_inline void urgent_is_done(struct span *span, struct gpu_state *
 	if (!(gpu->urgent & bit))
 		return;
 	if (span->launches && now > span->launched)
-		measure(span, (now - span->launched) / span->launches);
+		measure(span, each_of(span, now - span->launched, now));
 	gpu->urgent_work += span->estimate * span->launches;
 	__sync_fetch_and_and(&gpu->urgent, ~bit);
 	/* Another thread of its may have launched meanwhile, and have found it urgent. */

@@ -228,7 +228,7 @@ static __always_inline void on_copy(struct span *span, struct orders *orders, __
 /* While the work of one stream seemed done, a wait for the others returned, and told that there was none. */
 static __always_inline void is_busy_still(struct span *span, struct gpu_state *gpu, struct orders *orders, __u32 pid)
 {
-	if (!span->launches)
+	if (!span->launches || span->stands)
 		return;
 	if (orders->flags & URGENT)
 		__sync_fetch_and_or(&gpu->urgent, orders->urgent_bit);

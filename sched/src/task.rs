@@ -98,13 +98,22 @@ pub enum Grip {
     Releasing(Ask),
 }
 
+/// How a task was held when it was asked to leave: should it be refused that, it is held so still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    pub(crate) gate: Option<Gate>,
+    pub(crate) since: Option<Instant>,
+    pub(crate) stopped_since: Option<Instant>,
+    pub(crate) reason: Option<Reason>,
+}
+
 /// Where a task's GPU memory is. Half-done is a state here, too, and one that lasts: 40 GiB take half a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// On the GPU, or nowhere yet.
     In,
-    /// It was asked to leave.
-    Leaving(Ask),
+    /// It was asked to leave; how it was held until then.
+    Leaving(Ask, Hold),
     /// In host memory; so much room on the GPU brings it back.
     Out(u64),
     /// It was asked to come back, and that room is set aside for it.
@@ -270,7 +279,7 @@ impl Task {
     /// What it has on the GPU now.
     pub fn memory_here(&self) -> u64 {
         match self.swap {
-            Swap::In | Swap::Leaving(_) => self.memory,
+            Swap::In | Swap::Leaving(..) => self.memory,
             Swap::Out(_) | Swap::Returning(..) => 0,
         }
     }
@@ -298,7 +307,7 @@ impl Task {
             Grip::Free | Grip::Held(_) => None,
         };
         let of_swap = match self.swap {
-            Swap::Leaving(ask) | Swap::Returning(ask, _) => Some(ask),
+            Swap::Leaving(ask, _) | Swap::Returning(ask, _) => Some(ask),
             Swap::In | Swap::Out(_) => None,
         };
         of_grip.into_iter().chain(of_swap)

@@ -12,8 +12,6 @@ pub trait LaunchGate: Send {
     fn covers(&self, process: Process) -> bool;
     /// From the return of this call on, the process stops at its next launch (or allocation).
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()>;
-    /// Whether the process has come to its gate, and stands there.
-    fn stands(&self, process: Process) -> bool;
     /// Lets the process make the allocation it stands at; the gate stays shut.
     fn pass(&mut self, process: Process) -> io::Result<()>;
     /// While the process's memory is moved it runs, whatever else is on the GPU: it must, and cannot get there before that is done. Its gate opens
@@ -33,10 +31,6 @@ impl LaunchGate for Launches {
 
     fn shut(&mut self, process: Process, gate: Gate) -> io::Result<()> {
         Launches::shut(self, process, gate)
-    }
-
-    fn stands(&self, process: Process) -> bool {
-        Launches::stands(self, process)
     }
 
     fn set_moves(&mut self, process: Process, moves: bool) {

@@ -91,7 +91,6 @@ impl Scene {
 #[derive(Default)]
 struct Book {
     under_a_shell: bool,
-    stands: bool,
     words: Vec<&'static str>,
 }
 
@@ -107,10 +106,6 @@ impl Gatekeeper {
 impl LaunchGate for Gatekeeper {
     fn covers(&self, _: Process) -> bool {
         !self.0.lock().unwrap().under_a_shell
-    }
-
-    fn stands(&self, _: Process) -> bool {
-        self.0.lock().unwrap().stands
     }
 
     fn shut(&mut self, _: Process, _: Gate) -> io::Result<()> {
@@ -175,9 +170,9 @@ fn whom_the_kernel_stopped_a_person_can_let_go_like_anybody() {
 }
 
 #[test]
-fn who_cannot_leave_and_stands_at_its_gate_stands_on_and_who_has_not_come_there_is_let_go() {
+fn who_cannot_leave_is_held_as_it_was_unless_something_was_done_to_it() {
     use crate::swap::mover::Why;
-    for (locked, stands) in [(false, true), (true, true), (false, false)] {
+    for locked in [false, true] {
         let Some(mut scene) = Scene::new("stays") else { return };
         let gate = scene.has_a_gate();
         let (sender, _orders) = std::sync::mpsc::channel();
@@ -186,7 +181,6 @@ fn who_cannot_leave_and_stands_at_its_gate_stands_on_and_who_has_not_come_there_
         let (process, because, request) = (task.process, Reason::CoreFull, RequestId(7));
         scene.holds(&task);
         gate.lock().unwrap().words.clear();
-        gate.lock().unwrap().stands = stands;
         scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
         if locked {
             scene.actuator.moved(Moved { process, what: What::Locked(vec![(GPU.0, 1)]) });
@@ -195,26 +189,32 @@ fn who_cannot_leave_and_stands_at_its_gate_stands_on_and_who_has_not_come_there_
         let happened = scene.actuator.moved(Moved { process, what: failed });
         assert_eq!(happened[0], answer(request, Outcome::Failed));
         let let_go = Happened::Fact(Fact::LetGo { process, gpu: GPU });
-        let stands_on = stands && !locked;
-        assert_eq!(happened.contains(&let_go), !stands_on, "{happened:?}");
-        assert_eq!(gate.lock().unwrap().words.contains(&"open"), !stands_on);
-        assert_eq!(scene.written(), usize::from(stands_on));
+        assert_eq!(happened.contains(&let_go), locked, "{happened:?}");
+        assert_eq!(gate.lock().unwrap().words.contains(&"open"), locked);
+        assert_eq!(scene.written(), usize::from(!locked));
     }
 }
 
-/// Whoever decides believes that it goes on, from the moment at which it asked for the move.
 #[test]
-fn who_is_frozen_and_may_not_leave_at_all_goes_on() {
+fn who_is_frozen_and_cannot_leave_is_frozen_still() {
+    use crate::swap::mover::Why;
     let Some(mut scene) = Scene::new("may-not") else { return };
     let task = scene.arrives();
     scene.holds(&task);
     assert!(scene.waits().contains(&scene.answered(Outcome::Held)));
     assert!(scene.stands());
-    let (request, because) = (RequestId(7), Reason::CoreFull);
-    // Nobody is there to move it.
-    let happened = scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
-    assert_eq!(happened[0], answer(request, Outcome::Failed));
-    assert!(happened.contains(&Happened::Fact(Fact::LetGo { process: task.process, gpu: GPU })));
+    let (process, request, because) = (task.process, RequestId(7), Reason::CoreFull);
+    let refused = [answer(request, Outcome::Failed)];
+    let asked =
+        |scene: &mut Scene| scene.actuator.act(Action::SwapOut { request, task: task.id, because }, &task);
+    assert_eq!(asked(&mut scene), refused, "nobody is there to move it");
+    let (sender, _orders) = std::sync::mpsc::channel();
+    scene.actuator.swapper = Some(swapper::Swapper::to(sender));
+    assert_eq!(asked(&mut scene), []);
+    let failed = What::Failed(Why::Refused("managed memory".to_owned()));
+    assert_eq!(scene.actuator.moved(Moved { process, what: failed })[..1], refused);
+    assert!(scene.stands());
+    assert!(scene.releases(&task).is_empty());
     scene.waits();
     assert!(!scene.stands());
 }

@@ -59,13 +59,7 @@ impl Actuator {
         }
         let place = self.places.get(&container).filter(|place| !place.hands_off && !place.theirs);
         let place = place.filter(|place| !place.unswappable && self.guarded && self.swapper.is_some());
-        let Some(place) = place else {
-            let mut happened = vec![answer(request, Outcome::Failed)];
-            if self.is_held(container, process) && !self.stands_at_its_gate(container, process) {
-                happened.extend(self.lets_go(container, process));
-            }
-            return happened;
-        };
+        let Some(place) = place else { return vec![answer(request, Outcome::Failed)] };
         let (id, name) = (place.id.clone(), place.name.clone());
         let line = SwappedLine {
             container: id,
@@ -216,15 +210,16 @@ impl Actuator {
         returned && self.set_process_gate(container, process).is_ok()
     }
 
-    /// It could not leave, and people are told once. If it stands at its gate it is as it was; else nobody holds it any more: whoever decides ended
-    /// its hold as the move began.
+    /// It could not leave, and people are told once. Before it was locked nothing was done to it, and it is held as it was; else nobody holds it any more.
     fn stays(&mut self, process: Process, why: &Why) -> Vec<Happened> {
         let Some(away) = self.away.remove(&process) else { return Vec::new() };
         self.write_down_the_away();
         let mut happened: Vec<Happened> =
             away.request.map(|request| answer(request, Outcome::Failed)).into_iter().collect();
-        if away.stage != Stage::Locking || !self.stands_at_its_gate(away.container, process) {
-            happened.extend(self.lets_go(away.container, process));
+        if away.stage != Stage::Locking {
+            happened.extend(self.set_ways(away.container, process, None));
+            let gpus = self.gpus_of(away.container, process).into_iter();
+            happened.extend(gpus.map(|gpu| Happened::Fact(Fact::LetGo { process, gpu })));
         }
         if let Some(place) = self.places.get_mut(&away.container).filter(|place| !place.unswappable) {
             place.unswappable = true;
@@ -235,29 +230,6 @@ impl Actuator {
             );
             happened.push(Happened::Unswappable(away.container, why.words().to_owned()));
         }
-        happened
-    }
-
-    fn ways_of(&self, container: ContainerId, process: Process) -> impl Iterator<Item = Way> {
-        let members = self.places.get(&container).into_iter().flat_map(|place| &place.members);
-        members.filter(move |((member, _), _)| *member == process).filter_map(|(_, way)| *way)
-    }
-
-    fn is_held(&self, container: ContainerId, process: Process) -> bool {
-        self.ways_of(container, process).next().is_some()
-    }
-
-    /// Whether it has come to the gate that holds it. One that has not may be idle, and whoever decides would not know that its gate is shut.
-    fn stands_at_its_gate(&self, container: ContainerId, process: Process) -> bool {
-        let at_gate = self.ways_of(container, process).any(|way| matches!(way, Way::Gate(_)));
-        at_gate && self.gate.as_ref().is_some_and(|gate| gate.stands(process))
-    }
-
-    /// Nobody holds it any more.
-    fn lets_go(&mut self, container: ContainerId, process: Process) -> Vec<Happened> {
-        let mut happened = self.set_ways(container, process, None);
-        let gpus = self.gpus_of(container, process).into_iter();
-        happened.extend(gpus.map(|gpu| Happened::Fact(Fact::LetGo { process, gpu })));
         happened
     }
 

@@ -116,7 +116,7 @@ impl Desk<'_> {
         let has = || scene.candidates.iter().map(|c| c.task).filter(|task| task.memory_here() > 0);
         let waits = |task: &Task| self.review.short.is_some() && is_held_for_memory(&self.review, task.id);
         let moves =
-            scene.candidates.iter().any(|c| matches!(c.task.swap, Swap::Leaving(_) | Swap::Returning(..)));
+            scene.candidates.iter().any(|c| matches!(c.task.swap, Swap::Leaving(..) | Swap::Returning(..)));
         if moves || !has().all(waits) {
             return;
         }
@@ -138,7 +138,7 @@ impl Desk<'_> {
         let mut newcomers: Vec<&Candidate<'_>> = scene
             .candidates
             .iter()
-            .filter(|c| !c.task.admitted && !matches!(c.task.swap, Swap::Leaving(_)))
+            .filter(|c| !c.task.admitted && !matches!(c.task.swap, Swap::Leaving(..)))
             .collect();
         newcomers.sort_by_key(|candidate| {
             let task = candidate.task;
@@ -396,7 +396,7 @@ fn need(candidate: &Candidate<'_>) -> Option<u64> {
             let asked = task.memory_asked.unwrap_or(0).saturating_sub(task.memory);
             candidate.forecast.memory.max(Some(bytes.saturating_add(asked)))
         }
-        Swap::In | Swap::Leaving(_) => candidate.forecast.memory.max(task.memory_asked).or(has),
+        Swap::In | Swap::Leaving(..) => candidate.forecast.memory.max(task.memory_asked).or(has),
     }
 }
 

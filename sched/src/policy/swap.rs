@@ -30,7 +30,7 @@ pub struct Moves {
 pub fn choose(scene: &Scene<'_>, short: Short, passed: &[TaskId]) -> Moves {
     let mut moves = Moves::default();
     let somebody_moves =
-        |candidate: &Candidate<'_>| matches!(candidate.task.swap, Swap::Leaving(_) | Swap::Returning(..));
+        |candidate: &Candidate<'_>| matches!(candidate.task.swap, Swap::Leaving(..) | Swap::Returning(..));
     let mut might_leave = scene.candidates.iter().filter(|c| c.swappable && c.task.memory_here() > 0);
     let for_whom = scene.candidates.iter().find(|candidate| candidate.task.id == short.task);
     let Some(for_whom) = for_whom.filter(|_| might_leave.any(|candidate| candidate.task.id != short.task))

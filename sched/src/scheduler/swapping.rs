@@ -39,10 +39,10 @@ impl Scheduler {
         let mut next = None;
         for task in moving {
             match task.swap {
-                Swap::Leaving(ask) | Swap::Returning(ask, _) if ask.at + patience > now => {
+                Swap::Leaving(ask, _) | Swap::Returning(ask, _) if ask.at + patience > now => {
                     next = next.into_iter().chain([ask.at + patience]).min();
                 }
-                Swap::Leaving(_) => {
+                Swap::Leaving(..) => {
                     let because = task.reason.unwrap_or(Reason::MemoryFree);
                     self.swap_out(now, &[(task.id, because)], actions);
                 }

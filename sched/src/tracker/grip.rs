@@ -77,7 +77,7 @@ impl Tracker {
         let Some(id) = self.asked.remove(&request) else { return };
         let Some(task) = self.tasks.get_mut(&id) else { return };
         self.changed.insert(task.gpu);
-        if let Swap::Leaving(ask) | Swap::Returning(ask, _) = task.swap
+        if let Swap::Leaving(ask, _) | Swap::Returning(ask, _) = task.swap
             && ask.request == request
         {
             if outcome == Outcome::Failed {

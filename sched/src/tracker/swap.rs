@@ -6,7 +6,7 @@
 use super::{Event, Tracker};
 use crate::action::Reason;
 use crate::fact::{GpuId, Process};
-use crate::task::{Ask, Demand, Gate, Grip, Swap, Task, TaskId};
+use crate::task::{Ask, Demand, Gate, Grip, Hold, Swap, Task, TaskId};
 use crate::time::{Instant, Span};
 use alloc::vec::Vec;
 
@@ -16,11 +16,12 @@ const RETURN_RETRY: Span = Span::from_secs(1);
 impl Tracker {
     /// Notes that a task was asked to leave. From now on it stands: what it asks of the GPU waits.
     pub(crate) fn ask_swap_out(&mut self, ask: Ask, id: TaskId, because: Reason) {
+        let held = self.tasks.get(&id).map(held_until_now).unwrap_or_default();
         self.hold_ends(id);
         self.becomes_idle(ask.at, id);
         self.forget_swap(id);
         let Some(task) = self.tasks.get_mut(&id) else { return };
-        task.swap = Swap::Leaving(ask);
+        task.swap = Swap::Leaving(ask, held);
         task.stopped_since.get_or_insert(ask.at);
         task.reason = Some(because);
         self.asked.insert(ask.request, id);
@@ -94,20 +95,31 @@ impl Tracker {
     pub(super) fn swap_failed(&mut self, at: Instant, id: TaskId) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         match task.swap {
-            Swap::Leaving(_) => {
+            Swap::Leaving(_, held) => {
                 task.unswappable = true;
                 task.swap = Swap::In;
-                // Whoever stands at its gate still does, unless it is said to have been let go.
+                // Whoever stands at its gate still does, and who was held still is, unless it is said to have been let go.
                 let gate = match task.demand {
                     Demand::AtLaunch => Some(Gate::Launches),
                     Demand::AtAllocation(_) => Some(Gate::Allocations),
                     _ => None,
                 };
-                match gate {
-                    Some(gate) => {
-                        (task.grip, task.held_since, task.held_at) = (Grip::Held(gate), Some(at), Some(at));
+                let stands = gate.is_some();
+                let Some(gate) = gate.or(held.gate) else {
+                    let free_since = task.free_since;
+                    self.stands_no_more(at, id);
+                    // It may have come to a stop meanwhile, of which word is on its way.
+                    if let Some(task) = self.tasks.get_mut(&id) {
+                        task.free_since = free_since;
                     }
-                    None => self.stands_no_more(at, id),
+                    return;
+                };
+                (task.grip, task.held_since, task.held_at) =
+                    (Grip::Held(gate), held.since.or(Some(at)), Some(at));
+                task.reason = held.reason.or(task.reason);
+                if !stands {
+                    task.stopped_since = held.stopped_since;
+                    self.go_on_as_before(at, id);
                 }
             }
             Swap::Returning(_, bytes) => {
@@ -131,7 +143,8 @@ impl Tracker {
 
     /// An answer to what was asked before is old news.
     fn forget_swap(&mut self, id: TaskId) {
-        if let Some(Swap::Leaving(ask) | Swap::Returning(ask, _)) = self.tasks.get(&id).map(|task| task.swap)
+        if let Some(Swap::Leaving(ask, _) | Swap::Returning(ask, _)) =
+            self.tasks.get(&id).map(|task| task.swap)
         {
             self.asked.remove(&ask.request);
         }
@@ -168,4 +181,22 @@ impl Tracker {
             self.becomes_busy(at, id);
         }
     }
+
+    /// What it had submitted runs, if it is not frozen.
+    fn go_on_as_before(&mut self, at: Instant, id: TaskId) {
+        let runs = |task: &Task| task.demand == Demand::Busy && task.stopped_since.is_none();
+        if self.tasks.get(&id).is_some_and(runs) {
+            self.becomes_busy(at, id);
+        }
+    }
+}
+
+/// How a task is held that is asked to leave; once more, if it has not answered.
+fn held_until_now(task: &Task) -> Hold {
+    let gate = match (task.swap, task.grip) {
+        (Swap::Leaving(_, held), _) => return held,
+        (_, Grip::Holding(_, gate) | Grip::Held(gate)) => Some(gate),
+        _ => None,
+    };
+    Hold { gate, since: task.held_since, stopped_since: task.stopped_since, reason: task.reason }
 }

@@ -225,6 +225,11 @@ impl Attacher {
         let (entries, returns) = (symbols.entries(Set::Starts), symbols.returns(Set::Starts));
         let link = self.programs.attach(&library.path(), None, &entries, &returns);
         self.starts.insert(identity, link.map_err(|error| error.to_string())?);
+        if self.starts.len() == STARTS_MAX {
+            eprintln!(
+                "warning: programs came with {STARTS_MAX} different libcuda: the starts of those with others are seen late"
+            );
+        }
         Ok(())
     }
 

@@ -253,12 +253,6 @@ impl Gates {
         self.tracked.get(&process.pid).is_some_and(|known| known.process == process && known.covered)
     }
 
-    /// Whether a process has come to its gate, and stands there until somebody lets it go.
-    pub(super) fn stands(&self, process: Process) -> bool {
-        let known = self.tracked.get(&process.pid).filter(|known| known.process == process);
-        known.is_some_and(|known| matches!(known.stands, Some(Stand::Launch | Stand::Allocation)))
-    }
-
     /// The number in the kernel's tables under which a process is probed.
     pub(super) fn slot(&self, process: Process) -> Option<u32> {
         self.tracked.get(&process.pid).filter(|known| known.process == process).map(|known| known.slot)

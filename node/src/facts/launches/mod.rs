@@ -214,11 +214,6 @@ impl Launches {
         self.shared.gates().covers(process)
     }
 
-    /// Whether the process stands at a launch or an allocation.
-    pub fn stands(&self, process: Process) -> bool {
-        self.shared.gates().stands(process)
-    }
-
     /// From the return of this call on, the process stops at its next launch, or allocation.
     pub fn shut(&self, process: Process, gate: Gate) -> std::io::Result<()> {
         let shut = self.shared.gates().shut(process, gate);
@@ -234,6 +229,7 @@ impl Launches {
     /// From here on, or no more, the process's memory is being moved: it runs, whoever else is on the GPU, for it cannot get there.
     pub fn set_moves(&self, process: Process, moves: bool) {
         self.shared.gates().set_moves(process, moves);
+        self.shared.wake();
     }
 
     /// Lets the process run and launch, whatever else is on the GPU.

@@ -2,7 +2,7 @@
 
 use crate::fact::{Fact, Outcome, Terms};
 use crate::node_under_test::*;
-use crate::task::Mode;
+use crate::task::{Grip, Mode};
 
 /// A container's terms: with that deadline, none if it is 0; whether it may be swapped out.
 fn swaps(deadline_ms: i64, swap: bool) -> Terms {
@@ -105,6 +105,10 @@ fn who_cannot_be_swapped_is_not_asked_again() {
     let mut desk = short_of_memory(swaps(0, true), swaps(10_000, false));
     assert_eq!(desk.decides(520), LEAVES);
     desk.hears(600, answers(2, Outcome::Failed));
+    // The kernel stopped it meanwhile, and let it go.
+    desk.hears(599, stands(1));
+    assert!(desk.task(1).stopped_since.is_some());
+    desk.hears(601, submits(1));
     desk.hears(700, reads(8 * GIB));
     assert_eq!(desk.decides(700), "");
     assert_eq!(desk.decides(9_000), "");
@@ -137,6 +141,33 @@ fn who_cannot_be_swapped_and_waits_for_more_memory_waits_on() {
         assert_eq!(desk.task(2).stopped_since.is_some(), !let_go);
         assert_eq!(desk.broken(540), None);
     }
+}
+
+#[test]
+fn who_may_not_leave_is_held_as_it_was() {
+    let mut desk = Desk::new("earliest-deadline");
+    desk.hears(0, reads(0));
+    for (number, deadline_ms) in [(1, 10_000), (2, 0)] {
+        desk.hears(0, on_terms(number, swaps(deadline_ms, number == 2)));
+        desk.hears(0, arrives(number, number));
+    }
+    desk.decides(0);
+    for number in [1, 2] {
+        desk.hears(10, has(number, 4 * GIB));
+    }
+    desk.hears(20, asks(1, 4 * GIB));
+    desk.hears(30, reads(8 * GIB));
+    desk.decides(30);
+    let (held, because) = (desk.task(2).grip, desk.task(2).reason);
+    let Grip::Holding(_, gate) = held else { panic!("{held:?}") };
+    assert_eq!(desk.decides(530), "#3 swap out 2: 1 needs its GPU memory");
+    desk.hears(540, answers(3, Outcome::Failed));
+    let task = desk.task(2);
+    assert_eq!((task.grip, task.reason, task.stopped_since), (Grip::Held(gate), because, None));
+    assert_eq!(desk.broken(540), None);
+    // It comes to its gate while the refusal is on its way.
+    desk.hears(535, asks(2, GIB));
+    assert!(desk.task(2).stopped_since.is_some());
 }
 
 #[test]

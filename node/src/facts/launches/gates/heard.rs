@@ -86,8 +86,10 @@ impl Gates {
         }
         if let Ok(newer) = self.tables.standing.get(&event.pid, 0) {
             let _ = self.resume(event.pid);
-            let launches = self.tracked.get(&event.pid).filter(|_| newer.why == kind::STAND);
-            self.outbox.extend(launches.map(|known| (newer.since, known.process, Work::Submitted)));
+            if let Some(known) = self.tracked.get_mut(&event.pid).filter(|_| newer.why == kind::STAND) {
+                known.is_told_of(newer.since, Has::Launches);
+                self.outbox.push((newer.since, known.process, Work::Submitted));
+            }
         }
         false
     }

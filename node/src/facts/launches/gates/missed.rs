@@ -1,6 +1,6 @@
 //! What the kernel could not tell, because the ring was full: who stands, who has work on the GPU, and who has none any more.
 
-use super::{FORGOTTEN_NS, Gates, Has, Tracked, Work, ns_now};
+use super::{FORGOTTEN_NS, Gates, Has, Stand, Tracked, Work, ns_now};
 use crate::facts::launches::layout::{Span, Standing, TELL_COPIES};
 
 impl Gates {
@@ -42,7 +42,9 @@ impl Gates {
         }
         for known in self.tracked.values_mut() {
             let Ok(span) = self.tables.spans.get(&known.slot, 0) else { continue };
-            let missed = known.missed(&span, now_ns).into_iter().chain([Work::Memory(span.memory)]);
+            // One that is known to stand at an allocation would seem to go on; once it does, it is told what it has then.
+            let memory = (known.stands != Some(Stand::Allocation)).then_some(Work::Memory(span.memory));
+            let missed = known.missed(&span, now_ns).into_iter().chain(memory);
             self.outbox.extend(missed.map(|work| (now_ns, known.process, work)));
         }
     }

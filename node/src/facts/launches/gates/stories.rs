@@ -294,6 +294,11 @@ fn what_is_made_up_for_is_what_the_kernel_would_have_told() {
     // Of the others copies are nobody's business.
     stage.has(batch, |span| span.pending = 1);
     assert_eq!(missed(&mut stage, batch), [nothing]);
+    // It stands at an allocation, and does not go on because of what it has.
+    let stop = stage.stops_the_batch_at(kind::STAND_ALLOCATION, ns_now());
+    stage.gates.take(&stop);
+    assert_eq!(missed(&mut stage, batch), []);
+    stage.gates.resume(batch.pid).expect("a signal");
     // One whose allocations alone are seen.
     stage.gates.set_covered(batch, false);
     stage.has(batch, |span| (span.pending, span.launches, span.memory) = (1, 1, 0));
