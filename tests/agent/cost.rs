@@ -10,8 +10,9 @@ const TENFOLD_RATIO_MAX: f64 = 15.0;
 #[test]
 fn a_look_at_ten_times_as_many_containers_costs_at_most_about_ten_times_as_much() {
     let mut bench = Command::new(leeway_program());
-    bench.args(["bench", "detect", "--tasks", "0", "--lone", "0", "--containers", "10,100", "--plain"]);
-    let printed = stdout(&output(bench.args(["--cost-for", "2s", "--json"])));
+    bench.args(["bench", "detect", "--tier", "polling", "--rounds", "1", "--tasks", "0", "--lone", "0"]);
+    bench.args(["--containers", "10,100", "--plain", "--cost-for", "2s", "--json"]);
+    let printed = stdout(&output(&mut bench));
     let report: Value = serde_json::from_str(&printed).unwrap();
     let results = report["results"].as_array().unwrap().iter();
     let costs: Vec<&Value> = results.filter(|result| result["case"] == "cost of the agent").collect();
