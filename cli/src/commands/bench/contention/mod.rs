@@ -31,7 +31,7 @@ const ALONE: usize = 3;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   leeway bench contention --preset 001-figure-8 --counts 1,5,10
-  leeway bench contention --tasks 8192:3+13312:2 --mode none,least-slack --rounds 3 --report out
+  leeway bench contention --tasks 8192:3+13312:2 --mode none,least-slack --report out
   leeway bench contention --tasks 13312:10 --mode none,fifo --tier polling        the paper's own way")]
 pub(super) struct Contention {
     /// Tasks that start together: the side of their matrices and how many; may be given several times [default: 13312:10]
