@@ -102,6 +102,7 @@ impl Owner {
         if let Some(guard) = self.guard.take() {
             guard.stop(self.actuator.has_somebody_out());
         }
+        self.probed.launches.iter().for_each(Launches::take_all_out);
     }
 
     /// Waits for news and takes it in. False at the end.

@@ -6,6 +6,8 @@ use crate::requests::expected;
 use crate::scene::{Scene, eventually, seconds};
 use crate::stand::{Box, now, one_runs_and_one_stands, remove};
 use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// The pids of a container's tasks that began after a moment.
 fn pids_since(scene: &Scene, name: &str, since: f64) -> Vec<Value> {
@@ -14,6 +16,29 @@ fn pids_since(scene: &Scene, name: &str, since: f64) -> Vec<Value> {
         scene.tasks(name).into_iter().filter(new).map(|task| task["pid"].clone()).collect();
     pids.dedup();
     pids
+}
+
+/// Whether the code of a process's libcuda is otherwise than in its file: where a probe is, the kernel has put another instruction.
+fn has_probes(pid: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    let code = maps.lines().filter(|line| line.contains(" r-xp ") && line.contains("/libcuda.so"));
+    let differs = |line: &str| {
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (start, end) = words[0].split_once('-').expect("a range");
+        let (start, end, offset) = (number(start), number(end), number(words[2]));
+        let file = File::open(format!("/proc/{pid}/root{}", words[5])).expect("the library");
+        // The last page is longer than the file.
+        let bytes = (end - start).min(file.metadata().expect("a file").len() - offset) as usize;
+        let (mut here, mut there) = (vec![0; bytes], vec![0; bytes]);
+        memory.read_exact_at(&mut here, start).expect("its code");
+        file.read_exact_at(&mut there, offset).expect("the library");
+        here != there
+    };
+    let code: Vec<bool> = code.map(differs).collect();
+    assert!(!code.is_empty(), "it has no libcuda: {maps}");
+    code.contains(&true)
 }
 
 #[test]
@@ -50,7 +75,9 @@ fn probes_survive_an_exit_an_exec_and_a_restart() {
         (seen > least / 2 && seen <= most).then_some(())
     });
     is_seen("request after an exec");
+    assert!(has_probes(server.pid));
     agent.stop();
+    assert!(!has_probes(server.pid), "an agent that ends leaves nothing in programs");
     let agent = scene.agent();
     is_seen("request after the agent's restart");
     agent.signal(rustix::process::Signal::KILL);

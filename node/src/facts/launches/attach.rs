@@ -27,18 +27,19 @@ const TAKERS_OUT: usize = 4;
 /// lists them.
 const STARTS_MAX: usize = 256;
 
-/// Threads that take out what they are sent.
-fn takers_out() -> std::io::Result<Sender<Link>> {
+/// Threads that take out what they are sent, and then let go of `over`.
+fn takers_out(over: &Sender<()>) -> std::io::Result<Sender<Link>> {
     let (out, links) = channel::<Link>();
     let links = Arc::new(Mutex::new(links));
     for _ in 0..TAKERS_OUT {
-        let links = Arc::clone(&links);
+        let (links, over) = (Arc::clone(&links), over.clone());
         // The next is taken from the queue by one at a time, and dropped by all at once.
         let next = move || links.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let take = move || {
             while let Ok(link) = next() {
                 drop(link);
             }
+            drop(over);
         };
         std::thread::Builder::new().name("probes-out".to_owned()).spawn(take)?;
     }
@@ -54,6 +55,8 @@ pub(super) enum Order {
     Met(Process),
     /// A process exited.
     Gone(Process),
+    /// The agent ends, and no probe is to stay.
+    End,
 }
 
 /// The probes of one process.
@@ -85,6 +88,7 @@ impl Attacher {
         shared: Arc<Shared>,
         teller: Teller,
         driver: Option<PathBuf>,
+        over: &Sender<()>,
     ) -> std::io::Result<Self> {
         Ok(Self {
             programs,
@@ -95,7 +99,7 @@ impl Attacher {
             starts: HashMap::new(),
             probed: HashMap::new(),
             leaving: HashMap::new(),
-            out: takers_out()?,
+            out: takers_out(over)?,
         })
     }
 
@@ -114,6 +118,7 @@ impl Attacher {
             let next = self.leaving.values().min().map(|at| at.saturating_duration_since(Instant::now()));
             let idle = if self.starts.is_empty() { AGAIN_AFTER } else { Duration::from_mins(1) };
             match orders.recv_timeout(next.unwrap_or(idle)) {
+                Ok(Order::End) => return self.take_all_out(),
                 Ok(order) => self.follow(order),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -157,6 +162,7 @@ impl Attacher {
                 let probed = self.probed.remove(&process);
                 self.take_out(probed);
             }
+            Order::End => {}
         }
     }
 
@@ -212,6 +218,13 @@ impl Attacher {
 
     fn take_out(&self, probed: Option<Probed>) {
         for link in probed.into_iter().flat_map(|probed| probed.links) {
+            let _ = self.out.send(link);
+        }
+    }
+
+    fn take_all_out(&mut self) {
+        let probed = self.probed.drain().flat_map(|(_, probed)| probed.links);
+        for link in probed.chain(self.starts.drain().map(|(_, link)| link)) {
             let _ = self.out.send(link);
         }
     }

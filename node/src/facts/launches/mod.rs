@@ -42,8 +42,9 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use words::{Word, in_order};
 
 /// How often the lease is renewed and the kernel's list of those it stopped is looked through.
@@ -52,6 +53,9 @@ const TICK_NS: u64 = 100_000_000;
 const LATER_NS: u64 = 1_000_000;
 /// How many processes are remembered that started and were not seen to do more.
 const STARTS_MAX: usize = 4096;
+
+/// How long an agent that ends waits for its probes to be out.
+const OUT_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a process did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +126,8 @@ struct Shared {
 pub struct Launches {
     shared: Arc<Shared>,
     orders: Sender<Order>,
+    /// Nobody says anything here; it ends when all probes are out.
+    over: Arc<Mutex<Receiver<()>>>,
 }
 
 impl Launches {
@@ -143,8 +149,10 @@ impl Launches {
             beat_ns: AtomicU64::new(ns_now()),
             asked: AtomicBool::new(false),
         });
-        let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver)
+        let (outside, over) = channel();
+        let mut attacher = Attacher::new(programs, Arc::clone(&shared), teller.clone(), driver, &outside)
             .map_err(|error| error.to_string())?;
+        drop(outside);
         attacher.probe_the_host()?;
         let (orders, received) = channel();
         let threads = || std::thread::Builder::new();
@@ -157,7 +165,7 @@ impl Launches {
             .name("launches".to_owned())
             .spawn(move || or_abort(|| listener.run(ring)))
             .map_err(|e| e.to_string())?;
-        Ok(Self { shared, orders })
+        Ok(Self { shared, orders, over: Arc::new(Mutex::new(over)) })
     }
 
     /// Whether this machine can do it: loads everything, and lets go of it again.
@@ -294,6 +302,13 @@ impl Launches {
         self.shared.beat_ns.store(0, Ordering::Relaxed);
         gates.renew(0);
         gates.sweep(true);
+    }
+
+    /// Takes out all probes. A thread that is ended while it does so leaves some of them in programs that live on, so that is waited for.
+    pub fn take_all_out(&self) {
+        let _ = self.orders.send(Order::End);
+        let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = over.recv_timeout(OUT_WITHIN);
     }
 }
 

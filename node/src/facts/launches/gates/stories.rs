@@ -411,7 +411,8 @@ fn an_owner_that_has_let_all_go_for_good_is_not_alive_again() {
     let mut standing = Standing::default();
     (standing.since, standing.why) = (ns_now(), kind::STAND);
     shared.gates().tables.standing.insert(batch, standing, 0).expect("room");
-    Launches { shared: Arc::clone(&shared), orders: channel().0 }.let_all_go();
+    let over = Arc::new(Mutex::new(channel().1));
+    Launches { shared: Arc::clone(&shared), orders: channel().0, over }.let_all_go();
     assert!(shared.gates().tables.standing.get(&batch, 0).is_err());
     listener.tick(ns_now());
     assert!(lease() < ns_now(), "who lives on does not renew it");
