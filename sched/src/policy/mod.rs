@@ -89,7 +89,7 @@ pub struct Candidate<'a> {
     pub forecast: Forecast,
     /// When it must be done, if it still can be; of a dormant task, if it began now.
     pub due: Option<Instant>,
-    /// How long it has really run.
+    /// How long it has really run; a dormant one not at all.
     pub served: Span,
     /// It needs the GPU's core now.
     pub contends: bool,

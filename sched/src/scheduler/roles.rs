@@ -140,6 +140,27 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_as_urgent_between_two_requests_as_at_the_beginning_of_one() {
+        let mut desk = Desk::new("least-slack");
+        for (number, terms) in [(1, terms(Mode::Burst, 100)), (2, terms(Mode::Process, 0))] {
+            desk.hears(0, on_terms(number, terms));
+            desk.hears(0, arrives(number, number));
+        }
+        desk.hears(10, submits(1));
+        desk.hears(40, drains(1));
+        desk.decides(60);
+        assert!(desk.scheduler.tracker().tasks().any(|task| task.process == process(1) && task.dormant));
+        let roles = |now_ms: u64| {
+            let roles = desk.scheduler.roles(at(now_ms), GPU);
+            (roles[&process(1)], roles[&process(2)])
+        };
+        // Of the 100 ms it has, its request needs 45, at most, and so it has no time to spare.
+        for now_ms in [60, 100, 10_000] {
+            assert_eq!(roles(now_ms), (Role::Urgent, Role::Yields), "at {now_ms} ms");
+        }
+    }
+
+    #[test]
     fn who_is_late_will_be_urgent_again_if_it_serves_requests() {
         let late = |policy: &str, mode: Mode| {
             let mut desk = Desk::new(policy);

@@ -216,7 +216,8 @@ pub(super) fn candidates(scheduler: &Scheduler, now: Instant, gpu: GpuId) -> Vec
             task,
             forecast: container.forecast(),
             due,
-            served: scheduler.tracker.served(task, now),
+            // Between two requests nothing is served, or a server that idles would seem to have less and less left to do.
+            served: if task.dormant { Span::ZERO } else { scheduler.tracker.served(task, now) },
             contends: task.contends(now, scheduler.settings.linger),
             swappable: container.terms.swap && !task.unswappable,
         })
