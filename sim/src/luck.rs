@@ -39,6 +39,8 @@ pub enum Purpose {
     Reports = 15,
     /// Which facts about launches cross.
     Crossing = 16,
+    /// How long somebody thinks before asking again.
+    Pauses = 17,
 }
 
 /// One seed.

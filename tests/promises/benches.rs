@@ -2,9 +2,12 @@
 //!
 //! They need root, for cgroups; the machine may be busy with other tests, and the simulated GPU keeps its own time.
 
+use super::judged::all_is_told;
+use super::playing::leeway;
 use super::{alone, daemon, is_root};
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// How often a run may be void: one in which programs began late is another one than was meant, and tells nothing.
 const VOID_MAX: usize = 5;
@@ -51,14 +54,14 @@ fn figure(results: &[Value], case: &str, name: &str) -> f64 {
 /// How often what compares two runs is tried: a machine that is busy with other tests may stall one of the two.
 const TRIES: usize = 3;
 
-/// Whether in one of a few runs all figures are at most what is given; each is of a case, and has a name.
-fn hold_at_most(words: &str, figures: &[(&str, &str, f64)]) {
+/// Whether in one of a few runs all figures are at most what is given; each is of a case, and has a name. What that run found, if it could be made.
+fn hold_at_most(words: &str, figures: &[(&str, &str, f64)]) -> Option<Vec<Value>> {
     let mut seen = Vec::new();
     for _ in 0..TRIES {
-        let Some(results) = results(words) else { return };
+        let results = results(words)?;
         let found: Vec<f64> = figures.iter().map(|(case, name, _)| figure(&results, case, name)).collect();
         if found.iter().zip(figures).all(|(found, (.., most))| found <= most) {
-            return;
+            return Some(results);
         }
         seen.push(found);
     }
@@ -68,7 +71,7 @@ fn hold_at_most(words: &str, figures: &[(&str, &str, f64)]) {
 #[test]
 fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_sooner() {
     let managed = "5 × 13312², least-slack";
-    hold_at_most(
+    let found = hold_at_most(
         "contention --tasks 13312:5 --mode none,least-slack --rounds 1",
         &[
             (managed, "wall_to_none", 1.0),
@@ -76,16 +79,27 @@ fn tasks_that_are_held_in_turn_are_not_slower_than_time_sliced_and_each_is_done_
             (managed, "wall_to_bound", 1.2),
         ],
     );
+    if let Some(results) = found {
+        all_is_told("contention", &results);
+    }
 }
 
 /// Small tasks leave room for each other, and lose nothing by being held in turn: one after another they would take three times as long.
 #[test]
 fn small_tasks_are_hardly_slower_than_time_sliced() {
     let managed = "3 × inference, least-slack";
-    hold_at_most(
+    let found = hold_at_most(
         "contention --tasks inference:3 --mode none,least-slack --rounds 1",
-        &[(managed, "mean_turnaround_to_none", 1.15), (managed, "kernel_to_alone", 1.3)],
+        &[
+            (managed, "mean_turnaround_to_none", 1.15),
+            (managed, "kernel_to_alone", 1.3),
+            // The rest of their time is pauses.
+            (managed, "requests_to_none", 1.5),
+        ],
     );
+    if let Some(results) = found {
+        all_is_told("small", &results);
+    }
 }
 
 /// On cgroups all others are measured. What containers take to start says nothing, so their figures are not judged.
@@ -124,21 +138,43 @@ fn by_polling_starts_are_seen_within_a_few_looks_and_ends_sooner() {
     );
 }
 
-/// Nobody polls for a hold: who decides asks for it at once, and a gate that is shut is a launch away.
+/// How long it takes here and now to run a program that does hardly anything, in microseconds: the median of a few.
+fn program_us() -> f64 {
+    let one = || {
+        let start = Instant::now();
+        leeway("--version").output().expect("leeway runs");
+        start.elapsed().as_secs_f64() * 1e6
+    };
+    let mut took: Vec<f64> = (0..11).map(|_| one()).collect();
+    took.sort_by(f64::total_cmp);
+    took[5]
+}
+
 #[test]
-fn a_container_is_frozen_and_a_launch_stopped_sooner_than_polling_would_see_it() {
+fn with_probes_every_request_of_a_server_is_a_task() {
+    let words = "detect --tier probes --tasks 4 --at-once 2 --lone 2 --requests 20 --containers 0 --plain --cost-for 1s --rounds 1";
+    let Some(results) = results(words) else { return };
+    let requests = figure(&results, "errors of a server's requests, each a task", "tasks_told");
+    assert!((requests - 20.0).abs() < 1e-9, "{results:?}");
+    all_is_told("detect", &results);
+}
+
+/// Who paused containers by starting `docker pause` would have to start a program first.
+#[test]
+fn a_container_is_frozen_and_a_launch_stopped_sooner_than_a_program_runs() {
     let (frozen, stopped) = ("freeze and thaw", "from a launch at a shut gate to the process stopped");
     let words = "hold --rounds 20 --containers 3";
     let Some(results) = results(words) else { return };
     for (case, count) in [(frozen, "freezes"), (frozen, "thaws"), (stopped, "stops")] {
         assert!(figure(&results, case, count) >= 20.0, "{results:?}");
     }
+    let program = program_us();
     hold_at_most(
         words,
         &[
-            (frozen, "freeze_us_p50", POLL_US),
-            (frozen, "thaw_us_p50", POLL_US),
-            (stopped, "stop_us_p50", POLL_US / 4.0),
+            (frozen, "freeze_us_p50", program),
+            (frozen, "thaw_us_p50", program),
+            (stopped, "stop_us_p50", program),
         ],
     );
 }
@@ -166,6 +202,7 @@ fn deadlines_that_hold_one_after_another_are_met_by_ordering_and_missed_by_shari
     assert!((figure(&results, "4 staggered, none", "bound_hit_rate") - 1.0).abs() < 1e-9, "{results:?}");
     assert!(met("least-slack") >= 0.75, "{results:?}");
     assert!(met("none") <= 0.5, "{results:?}");
+    all_is_told("deadlines", &results);
 }
 
 #[test]
@@ -174,6 +211,7 @@ fn a_request_beside_batches_waits_less_than_time_sliced_and_they_lose_little() {
     let beside = |name: &str| figure(&results, "beside 2 batches of 5000 us kernels, 8 queued", name);
     assert!(beside("leeway_ms_p50") <= 0.55 * beside("time_slicing_ms_p50"), "{results:?}");
     assert!(beside("batch_throughput_ratio") >= 0.7, "{results:?}");
+    all_is_told("latency", &results);
 }
 
 #[test]
@@ -185,6 +223,7 @@ fn launches_cost_little_more_while_sharing() {
     // What is promised is 1.01. Piece beside piece, little of a busy machine's noise is left.
     assert!(figure(&results, "empty kernels", "alone_to_stopped_ratio") < 1.25, "{results:?}");
     assert!(figure(&results, "kernels of 20 us", "alone_to_stopped_ratio") < 1.25, "{results:?}");
+    all_is_told("launches", &results);
 }
 
 #[test]

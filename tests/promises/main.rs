@@ -7,7 +7,9 @@ mod daemon;
 mod benches;
 mod hit_rate;
 mod interruptions;
+mod judged;
 mod others;
+mod playing;
 mod refusals;
 mod scripts;
 

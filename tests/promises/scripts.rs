@@ -5,6 +5,7 @@
 //! The scripts measure a real GPU. Here a stand-in for `leeway` writes down what it is asked for, and what becomes of it; or it finds what it is
 //! told to.
 
+use super::playing::until;
 use super::{alone, is_root};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -14,10 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// How long a script may take to begin, and to end.
-const WAIT_MAX: Duration = Duration::from_secs(20);
 /// In the place of `leeway`. Whoever interrupts it twice before it has put everything away is found out.
 const LEEWAY: &str = r#"#!/bin/sh
 # What a benchmark, an agent and a program of ours do, as far as scripts see it.
@@ -92,7 +90,7 @@ fn good() -> Value {
     let beside = |case: &str| json!({"case": case, "leeway_p99_ratio": 1.1, "batch_throughput_ratio": 1.0});
     let together = |work: &str, tasks: u32, mode: &str| {
         json!({"case": format!("{tasks} × {work}, {mode}"), "work": work, "tasks": tasks, "mode": mode,
-               "wall_to_none": 0.8, "wall_to_bound": 1.05, "mean_turnaround_to_none": 0.5, "began_late": 0})
+               "wall_to_none": 0.8, "wall_to_bound": 1.05, "mean_turnaround_to_none": 0.5, "requests_to_none": 1.0, "began_late": 0})
     };
     let mut cases = vec![
         beside("beside 2 batches of 5000 us kernels, 1 queued"),
@@ -227,14 +225,6 @@ impl Script {
         let left = std::fs::read_dir(self.folder.path().join("temporary")).expect("a folder").count();
         assert_eq!(left, 0, "{signal:?}: {said:?}");
         said
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < WAIT_MAX, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::work::{self, Device};
 use anyhow::{Context, Result};
 use clap::Args;
+use sim::luck::Luck;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use wire::work::WorkReport;
@@ -45,9 +46,12 @@ enum What {
         /// How long after each request the next arrives
         #[arg(long, value_name = "D", default_value = "100ms", value_parser = wire::duration::parse)]
         every: Duration,
-        /// How long after each request is done the next arrives, as of somebody who asks again
+        /// How long after each request is done the next arrives, as of somebody who asks again: from half of that to one and a half
         #[arg(long, value_name = "D", conflicts_with = "every", value_parser = wire::duration::parse)]
         pause: Option<Duration>,
+        /// What the pauses are drawn from: the same ones with the same seed
+        #[arg(long, value_name = "N", default_value_t = 1, requires = "pause")]
+        seed: u64,
         /// How long after the program's start the first arrives
         #[arg(long, value_name = "D", value_parser = wire::duration::parse)]
         after: Option<Duration>,
@@ -149,10 +153,10 @@ impl What {
             Self::Matmul { n, repeat, on } => {
                 on.open().and_then(|(device, phases)| work::matmul::run(device, phases, n, repeat))
             }
-            Self::Serve { requests, kernel_us, every, pause, after, on } => {
+            Self::Serve { requests, kernel_us, every, pause, seed, after, on } => {
                 let next = pause.map_or(work::serve::Next::Every(every), work::serve::Next::Pause);
-                let serve =
-                    work::serve::Serve { requests, kernel_us, next, after: after.unwrap_or_default() };
+                let (luck, after) = (Luck(seed), after.unwrap_or_default());
+                let serve = work::serve::Serve { requests, kernel_us, next, luck, after };
                 on.open().and_then(|(device, phases)| work::serve::run(device, phases, &serve))
             }
             Self::Batch { kernel_us, depth, prepare, span, count, after, each_line, on } => {

@@ -3,6 +3,9 @@
 use super::device::Device;
 use super::phases::Phases;
 use anyhow::Result;
+use rand::RngExt;
+use sim::luck::{Luck, Purpose};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use wire::work::{Moment, WorkReport, WorkRequest};
 
@@ -15,6 +18,8 @@ pub(crate) struct Serve {
     /// How long each one's kernel takes.
     pub(crate) kernel_us: u64,
     pub(crate) next: Next,
+    /// What the pauses are drawn from.
+    pub(crate) luck: Luck,
     /// How long after the start the first does.
     pub(crate) after: Duration,
 }
@@ -23,9 +28,13 @@ pub(crate) struct Serve {
 pub(crate) enum Next {
     /// So long after the one before it did, also where that one is late.
     Every(Duration),
-    /// So long after the one before it was done, as of somebody who asks again.
+    /// So long after the one before it was done, as of somebody who asks again, and now sooner, now later: of servers whose pauses are all alike,
+    /// two meet at every request or at none.
     Pause(Duration),
 }
+
+/// How much of the pause there is.
+const PAUSES: Range<f64> = 0.5..1.5;
 
 /// Serves requests, one after another.
 pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<WorkReport> {
@@ -33,6 +42,7 @@ pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<W
     phases.allocated();
     let spin = device.spin(serve.kernel_us)?;
     phases.input();
+    let mut pauses = serve.luck.stream(Purpose::Pauses);
     let mut arrival = Instant::now() + serve.after;
     for _ in 0..serve.requests {
         std::thread::sleep(arrival.saturating_duration_since(Instant::now()));
@@ -49,7 +59,7 @@ pub(crate) fn run(device: Device, mut phases: Phases, serve: &Serve) -> Result<W
         phases.kernels += 1;
         arrival = match serve.next {
             Next::Every(span) => arrival + span,
-            Next::Pause(span) => Instant::now() + span,
+            Next::Pause(span) => Instant::now() + span.mul_f64(pauses.random_range(PAUSES)),
         };
     }
     phases.kernel();

@@ -1,4 +1,4 @@
-//! What it costs to watch: the agent's share of a core and its memory, beside what programs started every 0.2 s would take.
+//! What it costs to watch: the share of a core that the agent takes with its guard, and their memory, beside what programs started every 0.2 s would take.
 
 use super::Interruption;
 use super::crowd::Crowd;
@@ -6,8 +6,9 @@ use super::figures::{read, round};
 use super::report::Table;
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// What a case is called.
 pub(super) const CASE: &str = "cost of the agent";
 
-/// What a process, or one thread of it, has used.
+/// What a process has used, with those that it started: the agent, which never runs without its guard.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
     pub(super) cpu_ns: u64,
@@ -59,19 +60,22 @@ impl Meter {
 
     /// Its share of a core until now.
     pub(super) fn cpu_ratio(&self) -> Result<f64> {
-        let cpu_ns = used(self.agent)?.cpu_ns - self.before.cpu_ns;
+        // A thread that ended meanwhile took its account along.
+        let cpu_ns = used(self.agent)?.cpu_ns.saturating_sub(self.before.cpu_ns);
         Ok(round(cpu_ns as f64 / self.since.elapsed().as_nanos() as f64))
     }
 
-    /// The agent's memory.
+    /// Its memory.
     pub(super) fn rss_bytes(&self) -> Result<u64> {
-        rss_bytes(self.agent)
+        let children = household(self.agent)?.into_iter().skip(1);
+        // Of one that has just ended there is none.
+        Ok(rss_bytes(self.agent)? + children.filter_map(|pid| rss_bytes(pid).ok()).sum::<u64>())
     }
 
     pub(super) fn looks(&self) -> Result<Looks> {
         let now = used(self.agent)?;
-        let looks = (now.looks - self.before.looks) as f64;
-        let cpu_us = (now.looking_ns - self.before.looking_ns) as f64 / 1e3 / looks.max(1.0);
+        let looks = now.looks.saturating_sub(self.before.looks) as f64;
+        let cpu_us = now.looking_ns.saturating_sub(self.before.looking_ns) as f64 / 1e3 / looks.max(1.0);
         Ok(Looks { per_second: round(looks / self.since.elapsed().as_secs_f64()), cpu_us: round(cpu_us) })
     }
 }
@@ -139,21 +143,38 @@ fn cpu_ms(program: &str, words: &[&str]) -> Option<f64> {
     Some(taken as f64 / TICKS_PER_SECOND * 1000.0 / f64::from(SPAWN_ROUNDS))
 }
 
-/// What all threads of a process have used: the kernel counts it exactly, not by ticks.
+/// What all its threads have used: the kernel counts it exactly, not by ticks.
 pub(super) fn used(pid: u32) -> Result<Used> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).context("the agent went away")?;
     let mut used = Used::default();
-    for thread in threads.flatten() {
-        let read = |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-        let account = read("schedstat");
+    for thread in household(pid)?.into_iter().flat_map(threads) {
+        let account = read_or_nothing(&thread.join("schedstat"));
         let mut figures = account.split_whitespace().filter_map(|figure| figure.parse::<u64>().ok());
         let (cpu_ns, turns) = (figures.next().unwrap_or(0), figures.nth(1).unwrap_or(0));
         used.cpu_ns += cpu_ns;
-        if read("comm").trim_end() == LOOKER {
+        if read_or_nothing(&thread.join("comm")).trim_end() == LOOKER {
             (used.looks, used.looking_ns) = (turns, cpu_ns);
         }
     }
     Ok(used)
+}
+
+/// A process and those that it has started, which still run.
+fn household(pid: u32) -> Result<Vec<u32>> {
+    let own = threads(pid);
+    ensure!(!own.is_empty(), "the agent went away");
+    let children = own.iter().map(|thread| read_or_nothing(&thread.join("children"))).collect::<String>();
+    Ok(std::iter::once(pid).chain(children.split_whitespace().filter_map(|pid| pid.parse().ok())).collect())
+}
+
+/// What the kernel shows of each thread.
+fn threads(pid: u32) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    all.map(|thread| thread.path()).collect()
+}
+
+/// Nothing of a thread that has just ended.
+fn read_or_nothing(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default()
 }
 
 /// Processor time of the programs that a process started and waited for: the 16th and 17th fields of its `stat`.

@@ -32,12 +32,27 @@ impl Spread {
     pub(super) fn of_median(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
-        let count = sorted.len() as f64;
-        // The number of heads is off by less than 1.96 deviations, of half the square root each, 19 times of 20.
-        let outside = (count / 2.0 - 1.96 * count.sqrt() / 2.0 - 1.0).max(0.0) as usize;
+        let outside = outside_of_median(sorted.len());
         let inside = outside..sorted.len() - outside;
         Self { median: Self::of(sorted.iter().copied()).median, ..Self::of(sorted.drain(inside)) }
     }
+}
+
+/// How many figures at each end of so many can be left out, so that the median of all that there could be lies among the others 19 times of 20. It
+/// does not where no more than that many coins fall on one of the two sides.
+fn outside_of_median(count: usize) -> usize {
+    const ON_ONE_SIDE: f64 = 0.05 / 2.0;
+    // Exactly so many of them; as a logarithm, because after a thousand coins half of half of half is no number any more.
+    let mut exactly = -(count as f64) * std::f64::consts::LN_2;
+    let mut or_fewer = 0.0;
+    for heads in 0..count {
+        or_fewer += exactly.exp();
+        if or_fewer > ON_ONE_SIDE {
+            return heads.saturating_sub(1);
+        }
+        exactly += ((count - heads) as f64 / (heads + 1) as f64).ln();
+    }
+    0
 }
 
 /// `10.31`, or with a spread that shows `10.31 (10.25 to 10.50)`; as many places as the formatter asks for. Of nothing `-`.
@@ -127,6 +142,8 @@ mod tests {
         assert_eq!(bounds(1), (0.0, 0.0, 0.0));
         assert_eq!(bounds(3), (0.0, 1.0, 2.0));
         assert_eq!(bounds(6), (0.0, 2.5, 5.0));
+        assert_eq!(bounds(9), (1.0, 4.0, 7.0), "20 of 512 times the median is not among these");
+        assert_eq!(bounds(10), (1.0, 4.5, 8.0));
         assert_eq!(bounds(100), (39.0, 49.5, 60.0));
         assert_eq!(bounds(10_000), (4901.0, 4999.5, 5098.0));
     }

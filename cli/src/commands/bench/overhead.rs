@@ -4,31 +4,27 @@
 //! agent, with one that only watches (by polling, by probes), and with one that also orders the tasks. Each is compared with what there was
 //! without an agent in the same round, on the same stage: whatever else the machine does changes from minute to minute.
 
+mod loops;
 mod shown;
 
 use super::cgroup::Cgroup;
 use super::cost::{Looks, Meter};
-use super::figures::mean;
 use super::report::{Output, Report};
 use super::troupe::{empty, set_policy};
-use super::{Interruption, Progress, program};
+use super::{Interruption, Progress};
 use crate::failure::Failure;
 use crate::stage::{Stage, Tier};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use loops::{Counted, Loops};
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Memory of the simulated GPU.
 const MEMORY: &str = "140GiB";
 /// A deadline that no task misses: it makes the agent order them, where it orders any.
 const LABEL: (&str, &str) = ("leeway.deadline", "5m");
-/// How long the containers run before anything is counted.
+/// How long the containers run before anything is counted, at least.
 const WARM: Duration = Duration::from_secs(2);
-/// How often to end what runs, once we are interrupted.
-const KILLED_EVERY: Duration = Duration::from_millis(20);
 
 /// Measure what the agent takes, and its effect on tasks that run all the time
 #[derive(clap::Args)]
@@ -75,8 +71,7 @@ impl Watch {
 
 /// What one measurement gave.
 struct Taken {
-    tasks_per_second: f64,
-    task_s: f64,
+    tasks: Counted,
     /// What the agent used meanwhile, where there was one.
     agent: Option<Used>,
 }
@@ -86,6 +81,13 @@ struct Used {
     cpu_ratio: f64,
     rss_bytes: f64,
     looks: Looks,
+}
+
+impl Used {
+    fn by(meter: &Meter) -> Result<Self> {
+        let (cpu_ratio, rss_bytes) = (meter.cpu_ratio()?, meter.rss_bytes()? as f64);
+        Ok(Self { cpu_ratio, rss_bytes, looks: meter.looks()? })
+    }
 }
 
 impl Taken {
@@ -157,83 +159,19 @@ impl Overhead {
         }
         let cgroup = |number: u64| Cgroup::new(&format!("loop{number}"), &[LABEL]);
         let cgroups = (0..self.containers).map(cgroup).collect::<Result<Vec<Cgroup>>>()?;
-        let (end, counts) = (AtomicBool::new(false), AtomicBool::new(false));
-        let done: Mutex<Vec<f64>> = Mutex::new(Vec::new());
-        let mut measured = Err(Failure::new("nothing was measured").into());
-        let mut failed = Ok(());
-        std::thread::scope(|scope| {
-            let looping: Vec<_> = cgroups
-                .iter()
-                .map(|cgroup| scope.spawn(|| again_and_again(stage, cgroup, self.n, &end, &counts, &done)))
-                .collect();
-            measured = self.watched(stage, watch, interruption, &counts);
-            end.store(true, Ordering::Relaxed);
-            // Nobody waits for what is not counted. One more may have been about to start.
-            while measured.is_err() && !looping.iter().all(|thread| thread.is_finished()) {
-                cgroups.iter().for_each(Cgroup::kill);
-                std::thread::sleep(KILLED_EVERY);
-            }
-            for thread in looping {
-                if let Ok(Err(error)) = thread.join() {
-                    failed = Err(error);
-                }
-            }
-        });
-        let (seconds, agent) = measured?;
-        failed?;
+        let (tasks, agent) = Loops::during(stage, &cgroups, self.n, interruption, |loops| {
+            interruption.sleep(WARM)?;
+            loops.warm()?;
+            let meter = if watch.is_nobody() { None } else { Some(Meter::start(stage)?) };
+            let from = loops.now();
+            interruption.sleep(self.span)?;
+            let span = from..loops.now();
+            let agent = meter.map(|meter| Used::by(&meter)).transpose()?;
+            Ok((loops.counted(&span)?, agent))
+        })?;
         if !watch.is_nobody() {
             empty(stage, interruption)?;
         }
-        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(Taken { tasks_per_second: done.len() as f64 / seconds, task_s: mean(&done), agent })
+        Ok(Taken { tasks, agent })
     }
-
-    /// Waits while the containers run; how long that was, and what the agent took meanwhile.
-    fn watched(
-        &self,
-        stage: &Stage,
-        watch: Watch,
-        interruption: &Interruption,
-        counts: &AtomicBool,
-    ) -> Result<(f64, Option<Used>)> {
-        interruption.sleep(WARM)?;
-        counts.store(true, Ordering::Relaxed);
-        let meter = if watch.is_nobody() { None } else { Some(Meter::start(stage)?) };
-        let start = Instant::now();
-        interruption.sleep(self.span)?;
-        counts.store(false, Ordering::Relaxed);
-        let used = match &meter {
-            Some(meter) => {
-                let (cpu_ratio, rss_bytes) = (meter.cpu_ratio()?, meter.rss_bytes()? as f64);
-                Some(Used { cpu_ratio, rss_bytes, looks: meter.looks()? })
-            }
-            None => None,
-        };
-        Ok((start.elapsed().as_secs_f64(), used))
-    }
-}
-
-/// One program after another, until the end; what each took that ended while they count.
-fn again_and_again(
-    stage: &Stage,
-    cgroup: &Cgroup,
-    n: u32,
-    end: &AtomicBool,
-    counts: &AtomicBool,
-    done: &Mutex<Vec<f64>>,
-) -> Result<()> {
-    let side = n.to_string();
-    while !end.load(Ordering::Relaxed) {
-        let child =
-            cgroup.inside(&stage.work(&["matmul", "--n", &side, "--json"])?).stdout(Stdio::piped()).spawn();
-        let output =
-            child.and_then(|child| child.wait_with_output()).context("could not run a CUDA program")?;
-        let report = program::report(output.status, &String::from_utf8_lossy(&output.stdout))?;
-        let time = |phase: &str| report[phase].as_f64().unwrap_or_default();
-        if counts.load(Ordering::Relaxed) {
-            let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            done.push(time("end") - time("init"));
-        }
-    }
-    Ok(())
 }

@@ -15,7 +15,8 @@ pub(super) enum Work {
 
 /// The requests of the small task: five of them use the GPU for five sevenths of the time, as in the paper for 70 %. What a request waits makes the
 /// whole longer, as each asks again only once it was answered: requests that arrive at fixed times would hide that in the time between them.
-const INFERENCE: [&str; 7] = ["serve", "--requests", "400", "--kernel-us", "1000", "--pause", "6ms"];
+const INFERENCE: [&str; 8] =
+    ["serve", "--requests", "400", "--kernel-us", "1000", "--pause", "6ms", "--seed"];
 /// What it takes alone, roughly: for the progress bar only.
 const INFERENCE_S: f64 = 3.0;
 /// A product of 13,312² takes about a second on an H200, and time grows with the third power: for the progress bar only.
@@ -24,11 +25,13 @@ const SIDE_OF_A_SECOND: f64 = 13_312.0;
 const REQUEST_DEADLINE: &str = "50ms";
 
 impl Work {
-    fn words(self) -> Vec<String> {
-        match self {
-            Work::Matmul(side) => ["matmul", "--n", &side.to_string()].map(str::to_owned).to_vec(),
-            Work::Inference => INFERENCE.map(str::to_owned).to_vec(),
-        }
+    /// What follows `leeway work`. Servers that ask at different moments have a number each.
+    fn words(self, number: usize) -> Vec<String> {
+        let (words, last): (&[&str], String) = match self {
+            Work::Matmul(side) => (&["matmul", "--n"], side.to_string()),
+            Work::Inference => (&INFERENCE, number.to_string()),
+        };
+        words.iter().map(|word| (*word).to_owned()).chain([last]).collect()
     }
 
     pub(super) fn about_s(self) -> f64 {
@@ -47,7 +50,7 @@ impl Work {
                 vec![("leeway.deadline", REQUEST_DEADLINE.to_owned()), ("leeway.task", "burst".to_owned())]
             }
         };
-        Part { name: format!("task{number}"), labels, words: self.words(), after: Duration::ZERO }
+        Part { name: format!("task{number}"), labels, words: self.words(number), after: Duration::ZERO }
     }
 }
 

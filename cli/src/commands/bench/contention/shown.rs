@@ -21,8 +21,9 @@ struct Measured {
     input: Spread,
     kernel: Spread,
     output: Spread,
-    /// Of a small task's requests, all together.
+    /// Of a small task's requests, all together; and to what they took without control in the same round.
     requests: Spread,
+    requests_to_none: Spread,
     /// Of each task, from the one that was done soonest: medians of the rounds. Who is first may differ from round to round.
     turnarounds: Vec<f64>,
     bound: Spread,
@@ -83,8 +84,10 @@ fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
         let walls = case.0.iter().filter_map(|work| alone(all, *work, round)).map(|(wall, _)| wall);
         walls.sum::<f64>()
     });
-    let means =
-        |runs: &[Vec<Times>]| runs.iter().map(|run| mean(&taken(run, turnaround))).collect::<Vec<_>>();
+    let to_none = |of: fn(&Times) -> f64| {
+        let means = |runs: &[Vec<Times>]| runs.iter().map(|run| mean(&taken(run, of))).collect::<Vec<_>>();
+        ratios(means(runs), means(none))
+    };
     Some(Measured {
         case: case.clone(),
         mode,
@@ -97,10 +100,11 @@ fn measured(case: &Case, mode: Mode, all: &Runs) -> Option<Measured> {
         kernel: each(kernel),
         output: each(|task| task.output - task.kernel),
         requests: each(|task| task.requests),
+        requests_to_none: to_none(|task| task.requests),
         turnarounds: from_the_soonest(runs),
         wall_to_bound: ratios(walls(), bounds.iter().copied()),
         wall_to_none: ratios(walls(), none.iter().map(|run| wall(run))),
-        mean_to_none: ratios(means(runs), means(none)),
+        mean_to_none: to_none(turnaround),
         kernel_to_alone: ratios(kernels, kernels_alone),
         wall_less_line: Spread::of(walls().zip(lines).map(|(wall, line)| wall - line)),
         bound: Spread::of(bounds),
@@ -198,6 +202,7 @@ fn row(table: &mut Table, one: &Measured, tier: &str) {
     spreads.into_iter().for_each(|(name, spread)| add(&mut case, name, spread));
     if one.is_inference() {
         add(&mut case, "requests_s", one.requests);
+        add(&mut case, "requests_to_none", one.requests_to_none);
     } else {
         add(&mut case, "wall_less_line_s", one.wall_less_line);
     }
@@ -219,10 +224,11 @@ fn row(table: &mut Table, one: &Measured, tier: &str) {
 
 /// Table 1 of paper 001: what the tasks spend in each phase. For small tasks, what their requests take (paper 000, Figure 4).
 fn phases(all: &[Measured]) -> Table {
-    let heading = ["TASKS", "MODE", "INPUT", "KERNEL", "TO ALONE", "OUTPUT", "REQUESTS"];
+    let heading = ["TASKS", "MODE", "INPUT", "KERNEL", "TO ALONE", "OUTPUT", "REQUESTS", "TO NONE"];
     let title = "seconds in each phase, the mean of the tasks; the kernel's with what it waits, of small tasks from the first request to the last";
     let mut table = Table::new(title, &heading);
     for one in all {
+        let of_requests = |told: String| if one.is_inference() { told } else { "-".to_owned() };
         let cells = [
             one.case.to_string(),
             one.mode.name().to_owned(),
@@ -230,7 +236,8 @@ fn phases(all: &[Measured]) -> Table {
             format!("{:.3}", one.kernel),
             one.kernel_to_alone.to_string(),
             format!("{:.3}", one.output),
-            if one.is_inference() { format!("{:.3}", one.requests) } else { "-".to_owned() },
+            of_requests(format!("{:.3}", one.requests)),
+            of_requests(one.requests_to_none.to_string()),
         ];
         table.row(Value::Null, cells);
     }
@@ -276,7 +283,7 @@ fn curves(report: &mut Report, all: &[Measured]) {
             let title = format!("Turnaround of {kind}: mean and deviation");
             report.plot(Plot::new(format!("turnaround-{name}"), title, TASKS, SECONDS, means));
             let (ending, title, of): (&str, String, fn(&Measured) -> Spread) = if kind == Work::Inference {
-                ("requests", "All requests of each small task".to_owned(), |one| one.kernel)
+                ("requests", "All requests of each small task".to_owned(), |one| one.requests)
             } else {
                 ("line", format!("Wall time of {kind}, less as many alone"), |one| one.wall_less_line)
             };

@@ -57,8 +57,10 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
             kinds.push((one.case, &one.policy));
         }
     }
-    let title =
-        "share of the deadlines that were met by real programs under a real agent; how late the latest was";
+    let tier = node.tier.as_str();
+    let title = format!(
+        "share of the deadlines that were met by real programs under a real agent ({tier}); how late the latest was"
+    );
     let mut heading = HEADING.to_vec();
     heading.push("LATEST, S");
     let mut table = Table::new(title, &heading);
@@ -73,7 +75,9 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
         let spreads = [hit_rate, best, of_best];
         let rounded = |late: &Vec<f64>| late.iter().map(|late| (late * 1e4).round() / 1e4).collect();
         let each = dated().map(|(met, _)| rounded(&met.late)).collect();
-        let late = Late { latest, each, began: runs().map(|one| one.began_late).sum() };
+        // Where the GPU shares by itself nobody sees anything.
+        let tier = (policy != "none").then_some(tier);
+        let late = Late { tier, latest, each, began: runs().map(|one| one.began_late).sum() };
         row(&mut table, &case.to_string(), policy, runs().count() as u64, spreads, Some(late));
         if let Case::Random(load) = case {
             points.push((policy.to_owned(), load, hit_rate, best));
@@ -95,7 +99,9 @@ pub(super) fn report(node: &NodeLine, found: &[Found], worlds: &[Worlds]) -> Rep
 }
 
 /// How late real programs were: at their deadlines, the latest and each in each run, and how many at their beginning.
-struct Late {
+struct Late<'a> {
+    /// And how the agent saw them.
+    tier: Option<&'a str>,
     latest: Spread,
     each: Vec<Vec<f64>>,
     began: usize,
@@ -107,7 +113,7 @@ fn row(
     policy: &str,
     runs: u64,
     [hit_rate, best, of_best]: [Spread; 3],
-    late: Option<Late>,
+    late: Option<Late<'_>>,
 ) {
     let mut figures = json!({
         "case": format!("{case}, {policy}"),
@@ -125,6 +131,7 @@ fn row(
         add(&mut figures, "latest_s", late.latest);
         figures["late_s"] = json!(late.each);
         figures["began_late"] = json!(late.began);
+        figures["tier"] = json!(late.tier);
     }
     table.row(figures, cells);
 }

@@ -10,8 +10,8 @@ type Figure = fn(&Taken) -> f64;
 
 /// What is written down of each kind of agent: the median of the rounds, with the least and the most.
 const FIGURES: [(&str, Figure); 6] = [
-    ("tasks_per_second", |one| one.tasks_per_second),
-    ("task_s", |one| one.task_s),
+    ("tasks_per_second", |one| one.tasks.tasks_per_second),
+    ("task_s", |one| one.tasks.task_s),
     ("agent_cpu_percent", |one| one.agents(|used| used.cpu_ratio * 100.0)),
     ("agent_memory_mib", |one| one.agents(|used| used.rss_bytes / f64::from(1 << 20))),
     ("looks_per_second", |one| one.agents(|used| used.looks.per_second)),
@@ -58,8 +58,9 @@ impl Overhead {
     fn row(&self, table: &mut Table, watch: Watch, taken: &[Taken], without: &[Taken]) -> [Spread; 2] {
         let spreads = FIGURES.map(|(name, of)| (name, Spread::of(taken.iter().map(of))));
         let rounds = taken.iter().zip(without);
-        let ratio =
-            Spread::of(rounds.map(|(with, without)| with.tasks_per_second / without.tasks_per_second));
+        let ratio = Spread::of(
+            rounds.map(|(with, without)| with.tasks.tasks_per_second / without.tasks.tasks_per_second),
+        );
         let mut case = json!({
             "case": watch.name(),
             "containers": self.containers,
