@@ -63,6 +63,8 @@ static __always_inline void stop(struct span *span, __u64 id, __u64 now, __u32 k
 	__u32 pid = id >> 32;
 	struct standing standing = {.since = now, .began = now, .value = value, .why = kind};
 	struct standing *before = bpf_map_lookup_elem(&STANDING, &pid);
+	/* What it launched when it was stopped before may have been waited for by another thread, which was not. */
+	notice_leak(id, now);
 	if (before)
 		standing.began = before->began;
 	/* Nobody is stopped who cannot be written down. */

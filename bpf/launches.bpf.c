@@ -281,6 +281,17 @@ static __always_inline void drain(struct span *span, struct orders *orders, stru
 		tell(now, pid, SAW_DRAIN, 0);
 }
 
+/* A thread that stood at its launch and waits for it now has launched: whoever comes meanwhile must know that it is in flight. */
+static __always_inline void settle_its_own(struct span *span, struct orders *orders, __u64 id, __u64 now)
+{
+	__u32 index = orders->gpu;
+	__u64 *stopped = span->stands ? bpf_map_lookup_elem(&STOPPED, &id) : 0;
+	struct gpu_state *gpu = stopped ? bpf_map_lookup_elem(&GPU_STATES, &index) : 0;
+	struct gpu_orders *gpu_orders = gpu ? bpf_map_lookup_elem(&GPU_ORDERS, &index) : 0;
+	if (gpu_orders && *stopped == span->stands)
+		settle(span, gpu, gpu_orders, orders, id, now);
+}
+
 /* What a wait waits for, as it begins. */
 static __always_inline void on_wait(struct span *span, __u64 first, __u64 cookie, __u64 bit, __u32 pid, __u64 id, __u64 now)
 {
@@ -392,8 +403,10 @@ int on_entry(struct pt_regs *regs)
 		return on_launch(span, orders, bit, id, now);
 	if (operation == OP_COPY || operation == OP_COPY_AND_WAIT)
 		on_copy(span, orders, bit, pid, now);
-	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT)
+	if (operation == OP_WAIT || operation == OP_COPY_AND_WAIT) {
+		settle_its_own(span, orders, id, now);
 		on_wait(span, first, cookie, bit, pid, id, now);
+	}
 	if (operation == OP_RECORD)
 		on_record(span, first, bit, pid);
 	if (operation == OP_CAPTURE) {

@@ -24,6 +24,12 @@ pub fn is_stopped(process: Process) -> bool {
     state_and_start(&stat) == Some(("T", process.started))
 }
 
+/// Whether the process waits for something in a call of its own, so that it was not stopped, nor is about to be.
+pub fn is_asleep(process: Process) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
+    state_and_start(&stat) == Some(("S", process.started))
+}
+
 fn identity(proc: &Path, pid: u32) -> Option<Process> {
     let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
     let (state, started) = state_and_start(&stat)?;

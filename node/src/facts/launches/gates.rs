@@ -37,7 +37,7 @@ use std::io;
 pub(super) const LEASE_NS: u64 = 500_000_000;
 /// How long before the GPU should run dry a process that the bound stopped is let go: what a signal and a launch take.
 const EARLY_NS: u64 = 150_000;
-/// How long a process may stand at a gate that is open, or at an allocation, before whoever decides is told once more.
+/// How long a process may stand at its gate before whoever decides is told once more, and before it is looked at whether it really stands.
 const FORGOTTEN_NS: u64 = 300_000_000;
 /// However wrong an estimate is, nobody stands longer than that for what is in flight.
 const BOUND_MAX_NS: u64 = 10_000_000_000;
@@ -80,6 +80,8 @@ struct Tracked {
     /// The latest of its stops that was taken in, by when it was made; and that was told once more.
     stopped_ns: u64,
     reminded_ns: u64,
+    /// The latest of which it was told that somebody else had ended it.
+    leaked_ns: u64,
     /// When what it does first is due.
     due_us: u64,
     /// Its probes are in place.
@@ -94,6 +96,14 @@ struct Tracked {
     told: (u64, Has),
 }
 
+/// A process that was let go at its launch. As long as it has not called the driver again, the kernel does not count that launch as in flight.
+struct Going {
+    pid: u32,
+    since_ns: u64,
+    /// When what it launched is nearly done.
+    until_ns: u64,
+}
+
 /// All gates, and the kernel's tables.
 pub(super) struct Gates {
     tables: Tables,
@@ -102,6 +112,8 @@ pub(super) struct Gates {
     /// What is to be told of what was done here, and since when it is true.
     outbox: Vec<(u64, Process, Work)>,
     bound_ns: u64,
+    /// For each GPU who was let go there last, of those whose time in flight is bounded.
+    going: HashMap<u32, Going>,
     contexts: Turnstile,
     slots: Slots,
     /// How many events were dropped of which it was told what became.
@@ -115,14 +127,27 @@ impl Tracked {
         }
     }
 
-    /// What whoever decides is told once more of one that stands for long: that it does so at a launch, though nobody has ordered that, or at
-    /// an allocation.
+    /// What whoever decides is told once more of one that stands for long, at a launch or at an allocation.
     fn reminder(&self, asked: u64) -> Option<Work> {
         match self.stands? {
-            Stand::Launch if self.orders.flags & SHUT_LAUNCHES == 0 => Some(Work::AtLaunch),
+            Stand::Launch => Some(Work::AtLaunch),
             Stand::Allocation => Some(Work::AtAllocation(asked)),
             _ => None,
         }
+    }
+
+    /// Somebody else ended a stop of its. None if that was told before.
+    fn leak(&mut self, stopped_ns: u64, at_allocation: bool) -> Option<Work> {
+        let told_ns = std::mem::replace(&mut self.leaked_ns, stopped_ns);
+        // Of one that we let go meanwhile it is not known which stop that was.
+        if stopped_ns > 0 && told_ns == stopped_ns {
+            return None;
+        }
+        if at_allocation {
+            return Some(Work::LeakedAtAllocation);
+        }
+        self.is_told_of(ns_now(), Has::Launches);
+        Some(Work::Leaked)
     }
 }
 
@@ -134,6 +159,7 @@ impl Gates {
             tracked: HashMap::new(),
             outbox: Vec::new(),
             bound_ns,
+            going: HashMap::new(),
             contexts: Turnstile::default(),
             slots: Slots::new(),
             made_up_for: 0,
@@ -178,6 +204,7 @@ impl Gates {
             stands: None,
             stopped_ns: 0,
             reminded_ns: 0,
+            leaked_ns: 0,
             due_us,
             covered: false,
             moves: false,
@@ -221,6 +248,7 @@ impl Gates {
         let _ = self.tables.slots.remove(&process.pid);
         let _ = self.tables.orders.set(known.slot, Orders::default(), 0);
         let _ = self.tables.resumed.remove(&process.pid);
+        self.going.retain(|_, going| going.pid != process.pid);
         self.write_roll();
         self.slots.give_back(known.slot);
         self.write_gpu(known.orders.gpu);
@@ -406,7 +434,10 @@ impl Gates {
         let _ = self.tables.resumed.insert(pid, ns_now(), 0);
         let _ = self.tables.standing.remove(&pid);
         match pidfd_send_signal(&known.pidfd, Signal::CONT) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {
+                self.takes_its_turn(pid, before.0);
+                Ok(())
+            }
             Err(error) => {
                 // It stands as before, and whoever tries again must find it.
                 (known.stands, known.stopped_ns) = before;

@@ -184,7 +184,7 @@ pub(super) struct GpuState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     pub(super) since: u64,
-    began: u64,
+    pub(super) began: u64,
     pub(super) value: u64,
     pub(super) why: u32,
     pad: u32,

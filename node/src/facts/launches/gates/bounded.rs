@@ -1,6 +1,6 @@
 //! How much others have in flight: who stands because it is too much, and how it goes on.
 
-use super::{BOUND_MAX_NS, EARLY_NS, FORGOTTEN_NS, Gates, Stand, Tracked, Work, ns_now};
+use super::{BOUND_MAX_NS, EARLY_NS, FORGOTTEN_NS, Gates, Going, Stand, Tracked, Work, ns_now};
 use crate::facts::launches::layout::{BOUNDED, GpuOrders, SHUT_LAUNCHES, YIELDS};
 use sched::Process;
 use std::io;
@@ -31,8 +31,11 @@ impl Gates {
     /// Lets those go for whom little enough is in flight.
     pub(super) fn let_the_bounded_go(&mut self, now_ns: u64) {
         let due = |known: &&Tracked| known.bound_until_ns().is_some_and(|until| until <= now_ns);
-        let due: Vec<Process> = self.tracked.values().filter(due).map(|known| known.process).collect();
-        for process in due {
+        let mut due: Vec<(u64, Process)> =
+            self.tracked.values().filter(due).map(|known| (known.stopped_ns, known.process)).collect();
+        // Whoever has stood for longest goes first.
+        due.sort_unstable_by_key(|(stopped_ns, process)| (*stopped_ns, process.pid));
+        for (_, process) in due {
             let urgent = self.urgent_on(process);
             let Some(known) = self.known(process) else { continue };
             let shut = known.orders.flags & SHUT_LAUNCHES != 0;
@@ -40,11 +43,13 @@ impl Gates {
             let makes_way = yields && urgent.is_some_and(|since| since != known.orders.beside);
             // Not earlier, or it would be told before the urgent work it makes way for.
             let at = ns_now();
+            let held = matches!(known.stands, Some(Stand::Bound { held: true, .. }));
             if shut || makes_way {
                 known.stands = Some(Stand::Launch);
                 self.outbox.push((at, process, Work::AtLaunch));
+            } else if let Some(until_ns) = self.taken_until_ns(process).filter(|until| *until > at) {
+                self.put(process.pid, Stand::Bound { until_ns, held });
             } else {
-                let held = matches!(known.stands, Some(Stand::Bound { held: true, .. }));
                 if self.resume(process.pid).is_err() {
                     // It is tried again, and not at once.
                     self.put(process.pid, Stand::Bound { until_ns: at + FORGOTTEN_NS, held });
@@ -60,7 +65,9 @@ impl Gates {
         let now = ns_now();
         let bounded = self.known(process).filter(|known| known.orders.flags & BOUNDED != 0);
         let gpu = bounded.map(|known| known.orders.gpu);
-        let until_ns = gpu.map_or(0, |gpu| self.nearly_done_ns(gpu)).min(now + BOUND_MAX_NS);
+        let done_ns = gpu.map_or(0, |gpu| self.nearly_done_ns(gpu));
+        let taken_ns = gpu.and_then(|_| self.taken_until_ns(process)).unwrap_or(0);
+        let until_ns = done_ns.max(taken_ns).min(now + BOUND_MAX_NS);
         if until_ns > now {
             self.put(process.pid, Stand::Bound { until_ns, held: true });
             return Ok(());
@@ -85,7 +92,32 @@ impl Gates {
         if let Ok(orders) = self.tables.gpu_orders.get(&gpu, 0) {
             let _ = self.tables.gpu_orders.set(gpu, GpuOrders { cleared: ns_now(), ..orders }, 0);
         }
+        self.going.remove(&gpu);
         self.stand_no_longer_than_needed(gpu);
+    }
+
+    /// A process was let go where it stood: of those whose time in flight is bounded, the others there go one after another.
+    pub(super) fn takes_its_turn(&mut self, pid: u32, stood: Option<Stand>) {
+        let launches = matches!(stood, Some(Stand::Launch | Stand::Bound { .. }));
+        let bounded = |known: &&Tracked| launches && known.orders.flags & BOUNDED != 0;
+        let Some(known) = self.tracked.get(&pid).filter(bounded) else { return };
+        let estimate = self.tables.spans.get(&known.slot, 0).map_or(0, |span| span.estimate);
+        let since_ns = ns_now();
+        let until_ns = since_ns + estimate.min(BOUND_MAX_NS).saturating_sub(EARLY_NS);
+        self.going.insert(known.orders.gpu, Going { pid, since_ns, until_ns });
+    }
+
+    /// It has called the driver since it was let go, and the kernel knows of its launch.
+    pub(super) fn has_gone(&mut self, pid: u32, at_ns: u64) {
+        self.going.retain(|_, going| going.pid != pid || at_ns < going.since_ns);
+    }
+
+    /// Until when another of those whose time in flight is bounded has the GPU to itself, though the kernel does not know yet.
+    fn taken_until_ns(&self, process: Process) -> Option<u64> {
+        let gpu = self.tracked.get(&process.pid)?.orders.gpu;
+        let bound = self.tables.gpu_orders.get(&gpu, 0).unwrap_or_default().bound;
+        let other = self.going.get(&gpu).filter(|going| going.pid != process.pid && bound > 0)?;
+        Some(other.until_ns)
     }
 
     /// When what is in flight on a GPU is nearly done; long ago, if it is not bounded.

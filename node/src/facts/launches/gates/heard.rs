@@ -18,6 +18,7 @@ impl Gates {
         if kind::STANDS.contains(&event.kind) && !self.is_news(event) {
             return None;
         }
+        self.has_gone(event.pid, event.at);
         let known = self.tracked.get_mut(&event.pid)?;
         if known.must_not_stand(event.kind) {
             let launches = event.kind == kind::STAND;
@@ -62,10 +63,8 @@ impl Gates {
                 self.stand_no_longer_than_needed(gpu);
                 return None;
             }
-            kind::LEAK if event.value == u64::from(kind::STAND_ALLOCATION) => Work::LeakedAtAllocation,
             kind::LEAK => {
-                known.is_told_of(event.at, Has::Launches);
-                Work::Leaked
+                known.leak(known.stopped_ns, event.value == u64::from(kind::STAND_ALLOCATION))?
             }
             kind::MEMORY => Work::Memory(event.value),
             _ => return None,

@@ -1,7 +1,8 @@
 //! What the kernel could not tell, because the ring was full: who stands, who has work on the GPU, and who has none any more.
 
 use super::{FORGOTTEN_NS, Gates, Has, Stand, Tracked, Work, ns_now};
-use crate::facts::launches::layout::{Span, Standing, TELL_COPIES};
+use crate::facts::launches::layout::{Span, Standing, TELL_COPIES, kind};
+use crate::facts::process::is_asleep;
 
 impl Gates {
     /// Looks through the kernel's own list of those it stopped, for whoever was not told of.
@@ -17,13 +18,20 @@ impl Gates {
             if known.stands.is_none() {
                 let found = self.take(&standing.event(pid));
                 self.outbox.extend(found.map(|(process, work)| (standing.since, process, work)));
+                continue;
+            }
+            let process = known.process;
+            // If each of its threads launches once, none of them comes again after somebody else let them go, and the kernel notices nothing.
+            if now > standing.began + FORGOTTEN_NS && is_asleep(process) {
+                let leak = known.leak(standing.since, standing.why == kind::STAND_ALLOCATION);
+                self.outbox.extend(leak.map(|work| (now, process, work)));
             } else if let Some(work) =
                 known.reminder(standing.value).filter(|_| now > standing.since + FORGOTTEN_NS)
                 && std::mem::replace(&mut known.reminded_ns, standing.since) != standing.since
             {
                 // For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something
                 // since.
-                self.outbox.push((now, known.process, work));
+                self.outbox.push((now, process, work));
             }
         }
     }

@@ -49,7 +49,7 @@ impl Stage {
 
     fn stops_the_batch_at(&mut self, why: u32, since: u64) -> Event {
         let mut standing = Standing::default();
-        (standing.since, standing.why) = (since, why);
+        (standing.since, standing.began, standing.why) = (since, since, why);
         self.gates.tables.standing.insert(self.batch.pid, standing, 0).expect("room");
         standing.event(self.batch.pid)
     }
@@ -88,6 +88,19 @@ impl Stage {
         let mut state = self.gates.tables.gpu_states.get(&0, 0).expect("a GPU");
         change(&mut state);
         self.gates.tables.gpu_states.set(0, state, 0).expect("a GPU");
+    }
+
+    /// The batch gets the signal that the kernel's program would send.
+    fn signals_the_batch(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.batch.pid.cast_signed()).expect("a pid");
+        rustix::process::kill_process(pid, signal).expect("a signal");
+        let start = std::time::Instant::now();
+        while crate::facts::process::is_stopped(self.batch) != (signal == Signal::STOP)
+            || (signal == Signal::CONT && !crate::facts::process::is_asleep(self.batch))
+        {
+            assert!(start.elapsed().as_secs() < 30, "it should obey {signal:?}");
+            std::thread::yield_now();
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -157,15 +170,43 @@ fn whose_memory_is_moved_stands_nowhere_but_at_its_next_allocation_and_not_for_l
 
 /// Another of its threads had done something since, so whoever decides took no notice.
 #[test]
-fn who_stands_for_long_at_an_open_gate_is_told_of_once_more() {
+fn who_stands_for_long_is_told_of_once_more_be_its_gate_open_or_shut() {
+    for shut in [false, true] {
+        let mut stage = Stage::new();
+        let batch = stage.batch;
+        if shut {
+            stage.gates.shut(batch, Gate::Launches).expect("a gate");
+        }
+        stage.signals_the_batch(Signal::STOP);
+        let stop = stage.stops_the_batch(ns_now() - FORGOTTEN_NS - 1);
+        assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
+        stage.gates.sweep(false);
+        assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+        stage.gates.sweep(false);
+        assert_eq!(stage.told(), [], "once more is enough");
+    }
+}
+
+/// None of its threads calls the driver a second time, so the kernel's program notices nothing.
+#[test]
+fn who_was_stopped_and_is_found_asleep_was_resumed_by_somebody_else() {
     let mut stage = Stage::new();
     let batch = stage.batch;
-    let stop = stage.stops_the_batch(ns_now() - FORGOTTEN_NS - 1);
-    assert_eq!(stage.gates.take(&stop), Some((batch, Work::AtLaunch)));
+    stage.signals_the_batch(Signal::STOP);
+    let since = ns_now() - FORGOTTEN_NS - 1;
+    let stop = stage.stops_the_batch(since);
+    stage.gates.take(&stop);
     stage.gates.sweep(false);
-    assert_eq!(stage.told(), [(batch.pid, Work::AtLaunch)]);
+    stage.told();
+    stage.signals_the_batch(Signal::CONT);
     stage.gates.sweep(false);
-    assert_eq!(stage.told(), [], "once more is enough");
+    assert_eq!(stage.told(), [(batch.pid, Work::Leaked)]);
+    stage.gates.sweep(false);
+    let noticed = Event { at: ns_now(), pid: batch.pid, kind: kind::LEAK, value: u64::from(kind::STAND) };
+    assert_eq!((stage.told(), stage.gates.take(&noticed)), (vec![], None), "once for each stop");
+    let stop = stage.stops_the_batch(since + 1);
+    stage.gates.take(&stop);
+    assert_eq!(stage.gates.take(&noticed), Some((batch, Work::Leaked)));
 }
 
 #[test]
@@ -352,6 +393,35 @@ fn who_stands_for_what_is_in_flight_goes_on_as_soon_as_that_is_done_or_matters_n
     stage.is_bound();
     stage.gates.set_roles([(batch, (GPU, Role::Plain))]);
     assert!(goes_on(&mut stage), "it is to yield no more");
+}
+
+/// Each has a kernel that takes a minute.
+#[test]
+fn of_two_who_stand_for_what_is_in_flight_one_goes_after_the_other() {
+    let mut stage = Stage::new();
+    let (other, batch) = (stage.server, stage.batch);
+    // Late, it yields, and keeps the bound.
+    stage.gates.set_roles([(other, (GPU, Role::Late))]);
+    for (process, since) in [(other, ns_now() - 1), (batch, ns_now())] {
+        stage.has(process, |span| span.estimate = MINUTE_NS);
+        let mut standing = Standing::default();
+        (standing.since, standing.began, standing.why) = (since, since, kind::STAND_BOUND);
+        standing.value = ns_now() + 1;
+        stage.gates.tables.standing.insert(process.pid, standing, 0).expect("room");
+        stage.gates.take(&standing.event(process.pid));
+    }
+    let stands = |stage: &Stage, process: Process| stage.gates.tables.standing.get(&process.pid, 0).is_ok();
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(!stands(&stage, other) && stands(&stage, batch), "whoever has stood for longer goes first");
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(stands(&stage, batch));
+    let drain = |at| Event { at, pid: other.pid, kind: kind::DRAIN, value: 0 };
+    stage.gates.take(&drain(stage.gates.going[&0].since_ns - 1));
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(stands(&stage, batch), "that was before");
+    stage.gates.take(&drain(ns_now()));
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(!stands(&stage, batch), "its work is done");
 }
 
 #[test]
