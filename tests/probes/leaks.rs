@@ -49,12 +49,26 @@ fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
 /// Whoever is stopped, the other of its threads comes next.
 #[test]
 fn threads_that_launch_in_turn_are_noticed_like_one() {
+    is_noticed("turns", "launches_in_turn_from_two_threads");
+}
+
+#[test]
+fn a_thread_that_launches_is_noticed_though_another_waits() {
+    is_noticed("leaves-waiting-to-another", "one_thread_launches_and_another_waits");
+}
+
+#[test]
+fn threads_that_launch_once_are_noticed_all_the_same() {
+    is_noticed("new-threads", "each_launch_has_a_thread_of_its_own");
+}
+
+fn is_noticed(name: &str, program: &str) {
     let _turn = alone();
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
     let batch = ["leeway", "work", "batch", "--kernel-us", "1000", "--for", "10m"];
-    let first = Box::start(&scene, "before-turns", &["-dl", "30m"], &batch);
-    let tenant = in_a_container(&scene, "turns", &["-dl", "1h"], "launches_in_turn_from_two_threads");
+    let first = Box::start(&scene, &format!("before-{name}"), &["-dl", "30m"], &batch);
+    let tenant = in_a_container(&scene, name, &["-dl", "1h"], program);
     tenant.comes_to_stand();
     assert_eq!(leaks(&scene), [] as [Value; 0]);
     resumes_itself(&scene, &tenant);

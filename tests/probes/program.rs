@@ -208,6 +208,52 @@ fn launches_in_turn_from_two_threads() {
     });
 }
 
+/// As long as it is let. Whoever waits was never stopped.
+#[test]
+fn one_thread_launches_and_another_waits() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    let stream = driver.stream(NON_BLOCKING);
+    let turns = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            driver.use_in_this_thread();
+            loop {
+                turns.wait();
+                assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
+                turns.wait();
+            }
+        });
+        loop {
+            driver.launch_short(stream);
+            turns.wait();
+            turns.wait();
+        }
+    });
+}
+
+/// As long as it is let. Nobody who was stopped calls the driver again.
+#[test]
+fn each_launch_has_a_thread_of_its_own() {
+    if std::env::var_os(IN_CONTAINER).is_none() {
+        return;
+    }
+    let driver = Driver::open(Path::new(FOLDER_IN_CONTAINER));
+    let stream = driver.stream(NON_BLOCKING);
+    loop {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                driver.use_in_this_thread();
+                driver.launch_short(stream);
+            });
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(call!(driver, "cuStreamSynchronize"(stream => u64)), 0);
+    }
+}
+
 /// More than a GPU has that somebody else uses.
 const MUCH: usize = 20 << 30;
 

@@ -1,8 +1,10 @@
 //! What `/proc` says of one process.
 
 use super::{Home, cgroup};
+use rustix::time::{ClockId, clock_gettime};
 use sched::Process;
 use std::path::Path;
+use std::time::Duration;
 
 /// A process that is alive: what identifies it, and where it runs. None if it is gone, or only waits for its parent.
 pub fn look(pid: u32) -> Option<(Process, Home)> {
@@ -22,6 +24,15 @@ pub fn is_still(process: Process) -> bool {
 pub fn is_stopped(process: Process) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
     state_and_start(&stat) == Some(("T", process.started))
+}
+
+/// How long the process has been there.
+pub fn age(process: Process) -> Duration {
+    /// The kernel's unit of start times, on every Linux: a hundredth of a second since it was booted.
+    const TICKS_PER_SECOND: u64 = 100;
+    let booted = clock_gettime(ClockId::Boottime);
+    let since_boot = Duration::new(booted.tv_sec.cast_unsigned(), booted.tv_nsec as u32);
+    since_boot.saturating_sub(Duration::from_millis(process.started * 1000 / TICKS_PER_SECOND))
 }
 
 /// Whether the process waits for something in a call of its own, so that it was not stopped, nor is about to be.
@@ -64,5 +75,16 @@ mod tests {
         let (us, _) = look(std::process::id()).expect("ourselves");
         assert!(is_still(us) && !is_still(Process { started: us.started + 1, ..us }));
         assert_eq!(look(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_process_is_as_old_as_its_start_is_ago() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a program");
+        let (young, _) = look(child.id()).expect("it runs");
+        let old = Process { started: young.started - 1000, ..young };
+        let age_of_young = age(young);
+        assert!(age_of_young < Duration::from_secs(60), "{age_of_young:?}");
+        assert!(age(old) >= age_of_young + Duration::from_secs(10), "a thousand hundredths of a second");
+        child.kill().and_then(|()| child.wait()).expect("it ends");
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Tables {
     pub(super) gpu_states: Array<MapData, GpuState>,
     pub(super) control: Array<MapData, Control>,
     pub(super) dropped: Array<MapData, u64>,
+    /// When it was last told of a process that it did something of one kind: its first call, or a context.
+    pub(super) told: HashMap<MapData, [u32; 2], u64>,
     /// The descriptors of `control` and `standing`, for the guard.
     pub(super) guards: (OwnedFd, OwnedFd),
 }
@@ -112,6 +114,7 @@ pub(super) fn load() -> Result<(Programs, Tables, RingBuf<MapData>), Refused> {
         gpu_states: Map::Array(take("GPU_STATES")?).try_into().map_err(wrong)?,
         control: Map::Array(take("CONTROL")?).try_into().map_err(wrong)?,
         dropped: Map::Array(take("DROPPED")?).try_into().map_err(wrong)?,
+        told: Map::LruHashMap(take("TOLD")?).try_into().map_err(wrong)?,
         guards,
     };
     let mut ring = Map::RingBuf(take("EVENTS")?).try_into().map_err(wrong)?;

@@ -51,6 +51,8 @@ use words::{Word, in_order};
 const TICK_NS: u64 = 100_000_000;
 /// Events are read as long as they are no younger than what was done here is by that much: several processors write them, and not quite in order.
 const LATER_NS: u64 = 1_000_000;
+/// How long word of a process's first call may take to get here.
+const STARTING_MAX: Duration = Duration::from_secs(5);
 /// How many processes are remembered that started and were not seen to do more.
 const STARTS_MAX: usize = 4096;
 
@@ -200,6 +202,10 @@ impl Launches {
 
     /// A process uses a GPU that was not seen to start.
     pub fn meet(&self, process: Process) {
+        // Of one that has just begun, word of its first call may be on its way. One that was there before us may call again, and has launched by then.
+        if process::age(process) > STARTING_MAX {
+            self.shared.starts().entry(process.pid).or_insert(true);
+        }
         let _ = self.orders.send(Order::Met(process));
     }
 
@@ -327,9 +333,10 @@ impl Shared {
 
     /// The probes of a process are in place. Whether it cannot have launched before that.
     fn cover(&self, process: Process, work: bool) -> bool {
-        let fresh = self.starts().get(&process.pid) == Some(&false);
-        self.gates().set_covered(process, work);
-        fresh
+        let started = self.starts().get(&process.pid) == Some(&false);
+        let mut gates = self.gates();
+        gates.set_covered(process, work);
+        started && !gates.has_made_a_context(process.pid)
     }
 }
 

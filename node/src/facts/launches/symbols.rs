@@ -14,6 +14,8 @@ const FUNCTIONS: &[(&str, u64, u64)] = &[
     ("cuInit", op::INIT, place::NOWHERE),
     ("cuCtxCreate", op::CONTEXT, place::NOWHERE),
     ("cuDevicePrimaryCtxRetain", op::CONTEXT, place::NOWHERE),
+    // It makes the primary one, too.
+    ("cuGreenCtxCreate", op::CONTEXT, place::NOWHERE),
     ("cuLaunchKernel", op::LAUNCH, place::ARGUMENT_9),
     ("cuLaunchCooperativeKernel", op::LAUNCH, place::ARGUMENT_9),
     ("cuLaunchKernelEx", op::LAUNCH, place::CONFIGURATION),

@@ -1,7 +1,7 @@
 //! Who makes its first context, and who waits to: the turnstile, and those who stand before it.
 
 use super::{Gates, Stand};
-use crate::facts::launches::layout::SHUT_CONTEXT;
+use crate::facts::launches::layout::{SHUT_CONTEXT, kind};
 
 impl Gates {
     /// A process was stopped before its first context. One that was let in meanwhile goes on: it may have asked with two threads.
@@ -19,6 +19,12 @@ impl Gates {
     pub(in crate::facts::launches) fn has_context(&mut self, pid: u32) {
         self.contexts.is_through(pid);
         self.open_context(pid);
+    }
+
+    /// Whether a process has made a context since its first call, for all the kernel knows: word of it may be on its way, or was dropped.
+    pub(in crate::facts::launches) fn has_made_a_context(&self, pid: u32) -> bool {
+        let told = |kind: u32| self.tables.told.get(&[pid, kind], 0).ok();
+        told(kind::CONTEXT).is_some_and(|context| told(kind::INIT).is_none_or(|init| context >= init))
     }
 
     /// Lets those go on whose turn it is to make a context.

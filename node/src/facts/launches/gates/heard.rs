@@ -63,9 +63,7 @@ impl Gates {
                 self.stand_no_longer_than_needed(gpu);
                 return None;
             }
-            kind::LEAK => {
-                known.leak(known.stopped_ns, event.value == u64::from(kind::STAND_ALLOCATION))?
-            }
+            kind::LEAK => known.leak(known.stopped_ns, event.value == u64::from(kind::STAND_ALLOCATION))?,
             kind::MEMORY => Work::Memory(event.value),
             _ => return None,
         };

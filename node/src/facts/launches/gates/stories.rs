@@ -439,6 +439,20 @@ fn time_in_flight_stays_bounded_while_a_server_is_late() {
     assert!(!stage.gates.somebody_yields());
 }
 
+/// It may have launched before there were probes on its launches.
+#[test]
+fn a_context_of_which_no_word_has_come_is_one_all_the_same() {
+    let mut stage = Stage::new();
+    let pid = stage.batch.pid;
+    let mut says = |what: u32, at: u64| {
+        stage.gates.tables.told.insert([pid, what], at, 0).expect("room");
+        stage.gates.has_made_a_context(pid)
+    };
+    assert!(!says(kind::INIT, 10));
+    assert!(says(kind::CONTEXT, 20));
+    assert!(!says(kind::INIT, 30), "the pid is another process's now");
+}
+
 /// Its stop was struck off before the kernel had sent the signal.
 #[test]
 fn who_stands_and_is_in_no_list_is_let_go() {
