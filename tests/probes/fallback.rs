@@ -43,12 +43,22 @@ fn who_is_not_root_polls_and_is_told_why_once() {
     // Where it is built, nobody else may look.
     let program = scene.place("leeway");
     copy_program(&program);
-    let model = scene.leeway(["agent"]);
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
-    command.args(model.get_args()).arg("--driver").arg(scene.place("gpu"));
-    command.envs(model.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let _agent = Running::start(command.stderr(scene.new_log()));
+    let as_nobody = |words: &[&str]| {
+        let model = scene.leeway(words.iter().copied());
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
+        command.args(model.get_args()).arg("--driver").arg(scene.place("gpu"));
+        command.envs(model.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    let doctor = as_nobody(&["doctor", "--json"]).output().expect("doctor runs");
+    let report: Value = serde_json::from_slice(&doctor.stdout).expect("a report");
+    assert_eq!(report["tier"], "polling", "{report}");
+    let checks = report["checks"].as_array().expect("checks");
+    let probes = checks.iter().find(|check| check["name"] == "probes").expect("whether there are probes");
+    let why = probes["detail"].as_str().expect("a line");
+    assert!(why.starts_with("cannot be used: the kernel refuses") && !why.contains('\n'), "{why}");
+    let _agent = Running::start(as_nobody(&["agent"]).stderr(scene.new_log()));
     eventually("an agent that polls", || scene.node().filter(|node| node["tier"] == "polling"));
     a_task_is_seen(&scene);
     let said = scene.log();
