@@ -5,7 +5,13 @@ use crate::errors::alone;
 use crate::program::in_a_container;
 use crate::scene::{Scene, eventually};
 use crate::stand::{Box, events, one_runs_and_one_stands, remove, stands_again_and_again};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+
+/// How often the agent looks through the kernel's list of those it stopped.
+const LOOKS_APART: SignedDuration = SignedDuration::from_millis(100);
+/// How often it is tried whether somebody is noticed sooner.
+const TRIES: usize = 4;
 
 /// Another process of the container resumes its first one, the program, again and again.
 fn resumes_itself(scene: &Scene, tenant: &Box) {
@@ -49,12 +55,12 @@ fn a_tenant_that_resumes_itself_is_noticed_and_then_frozen() {
 /// Whoever is stopped, the other of its threads comes next.
 #[test]
 fn threads_that_launch_in_turn_are_noticed_like_one() {
-    is_noticed("turns", "launches_in_turn_from_two_threads");
+    is_noticed_at_once("turns", "launches_in_turn_from_two_threads");
 }
 
 #[test]
 fn a_thread_that_launches_is_noticed_though_another_waits() {
-    is_noticed("leaves-waiting-to-another", "one_thread_launches_and_another_waits");
+    is_noticed_at_once("leaves-waiting-to-another", "one_thread_launches_and_another_waits");
 }
 
 #[test]
@@ -62,7 +68,15 @@ fn threads_that_launch_once_are_noticed_all_the_same() {
     is_noticed("new-threads", "each_launch_has_a_thread_of_its_own");
 }
 
-fn is_noticed(name: &str, program: &str) {
+/// By the kernel's program at its next stop. By looks, a tenth of a second apart, it would be noticed, too; so it counts how soon the second time came
+/// after the first. A busy machine may be late with that, more than once.
+fn is_noticed_at_once(name: &str, program: &str) {
+    let mut tries = (0..TRIES).map(|number| is_noticed(&format!("{name}-{number}"), program));
+    assert!(tries.any(|apart| apart < LOOKS_APART), "in {TRIES} tries it was noticed by looks alone");
+}
+
+/// How long after the first time it was noticed for the second time.
+fn is_noticed(name: &str, program: &str) -> SignedDuration {
     let _turn = alone();
     let scene = Scene::new(shared(), 1);
     let agent = scene.agent_with(&["--policy", "earliest-deadline"]);
@@ -73,8 +87,13 @@ fn is_noticed(name: &str, program: &str) {
     assert_eq!(leaks(&scene), [] as [Value; 0]);
     resumes_itself(&scene, &tenant);
     eventually("a container that is frozen", || tenant.is_frozen().then_some(()));
+    let leaks = leaks(&scene);
+    let time = |number: usize| {
+        leaks[number]["time"].as_str().and_then(|time| time.parse::<Timestamp>().ok()).expect("a time")
+    };
     remove(&scene, &[&first, &tenant]);
     agent.stop();
+    time(1).duration_since(time(0))
 }
 
 #[test]

@@ -164,19 +164,16 @@ fn with_probes_every_request_of_a_server_is_a_task() {
 fn a_container_is_frozen_and_a_launch_stopped_sooner_than_a_program_runs() {
     let (frozen, stopped) = ("freeze and thaw", "from a launch at a shut gate to the process stopped");
     let words = "hold --rounds 20 --containers 3";
-    let Some(results) = results(words) else { return };
+    let program = program_us();
+    let figures = [
+        (frozen, "freeze_us_p50", program),
+        (frozen, "thaw_us_p50", program),
+        (stopped, "stop_us_p50", program),
+    ];
+    let Some(results) = hold_at_most(words, &figures) else { return };
     for (case, count) in [(frozen, "freezes"), (frozen, "thaws"), (stopped, "stops")] {
         assert!(figure(&results, case, count) >= 20.0, "{results:?}");
     }
-    let program = program_us();
-    hold_at_most(
-        words,
-        &[
-            (frozen, "freeze_us_p50", program),
-            (frozen, "thaw_us_p50", program),
-            (stopped, "stop_us_p50", program),
-        ],
-    );
 }
 
 /// What is promised is 0.85 of the rate of ten containers.

@@ -32,21 +32,43 @@ fn a_trace_of_a_matrix_product_tells_what_is_judged() {
     assert_eq!((&product["tasks"], &product["belong_together"]), (&1.into(), &1.into()), "{results:?}");
 }
 
-/// Whether each figure of this part is told of some case, and whatever that case is known by.
+/// What a benchmark's tests measure less of than the script, and so by other numbers.
+const SMALLER: [&str; 3] = ["tasks", "work", "deadlines"];
+
+/// Whether each figure of this part is told of the case that the script looks for, as far as it was measured.
 pub(super) fn all_is_told(part: &str, results: &[Value]) {
     let output = Command::new(script("goals-on-a-gpu")).arg("--goals").output().expect("python3 runs");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let goals = told.lines().map(|line| serde_json::from_str::<Value>(line).expect("one JSON object a line"));
     let goals: Vec<Value> = goals.filter(|goal| goal["part"] == part).collect();
     assert!(!goals.is_empty(), "there is no part {part}: {told}");
-    for goal in goals {
-        let figure = goal["figure"].as_str().expect("a name");
+    let known_as = |goal: &Value| -> Vec<(String, Value)> {
         let case = goal["case"].as_object().expect("what a case is known by");
-        let tells = |result: &Value| {
-            result.get(figure).is_some() && case.keys().all(|name| result.get(name).is_some())
-        };
-        assert!(results.iter().any(tells), "{goal} is told of none of {results:?}");
+        case.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let is_of = |result: &Value, goal: &Value| {
+        known_as(goal).iter().all(|(name, value)| {
+            result.get(name).is_some_and(|told| told == value || SMALLER.contains(&name.as_str()))
+        })
+    };
+    let tells = |result: &Value, goal: &Value| {
+        result.get(goal["figure"].as_str().expect("a name")).is_some_and(|figure| !figure.is_null())
+    };
+    let mut found = 0;
+    for goal in goals {
+        let mut of_it = results.iter().filter(|result| is_of(result, &goal)).peekable();
+        if of_it.peek().is_none() && is_left_out(part, &goal) {
+            continue;
+        }
+        assert!(of_it.any(|result| tells(result, &goal)), "{goal} is told of none of {results:?}");
+        found += 1;
     }
+    assert!(found > 0, "nothing that is judged in {part} was measured: {results:?}");
+}
+
+/// Whether a case is measured by the script alone: other batches, and what needs `PyTorch`.
+fn is_left_out(part: &str, goal: &Value) -> bool {
+    part == "latency" || (part == "trace" && goal["case"]["case"].to_string().contains("PyTorch"))
 }
 
 fn script(name: &str) -> PathBuf {

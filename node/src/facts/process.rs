@@ -1,6 +1,7 @@
 //! What `/proc` says of one process.
 
 use super::{Home, cgroup};
+use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use sched::Process;
 use std::path::Path;
@@ -22,8 +23,7 @@ pub fn is_still(process: Process) -> bool {
 
 /// Whether the process was stopped by a signal.
 pub fn is_stopped(process: Process) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-    state_and_start(&stat) == Some(("T", process.started))
+    is_in_state(process, "T")
 }
 
 /// How long the process has been there.
@@ -35,10 +35,40 @@ pub fn age(process: Process) -> Duration {
     since_boot.saturating_sub(Duration::from_millis(process.started * 1000 / TICKS_PER_SECOND))
 }
 
-/// Whether the process waits for something in a call of its own, so that it was not stopped, nor is about to be.
+/// Whether the process waits for something in calls of its own, and was not stopped, nor is about to be. One that is frozen seems to wait, too, but
+/// then its stop is still on its way.
 pub fn is_asleep(process: Process) -> bool {
+    is_in_state(process, "S") && threads(process).all(|status| !status.is_stopped && !status.is_to_stop)
+}
+
+/// What `/proc` says of a thread.
+struct Status {
+    is_stopped: bool,
+    /// The signal is on its way to it.
+    is_to_stop: bool,
+}
+
+impl Status {
+    fn of(status: &str) -> Self {
+        let said =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        let pending = |name: &str| u64::from_str_radix(said(name), 16).unwrap_or(0);
+        let stop = 1_u64 << (Signal::STOP.as_raw() - 1);
+        Self {
+            is_stopped: said("State:").starts_with(['T', 't']),
+            is_to_stop: (pending("SigPnd:") | pending("ShdPnd:")) & stop != 0,
+        }
+    }
+}
+
+fn threads(process: Process) -> impl Iterator<Item = Status> {
+    let all = std::fs::read_dir(format!("/proc/{}/task", process.pid)).into_iter().flatten().flatten();
+    all.filter_map(|thread| Some(Status::of(&std::fs::read_to_string(thread.path().join("status")).ok()?)))
+}
+
+fn is_in_state(process: Process, state: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-    state_and_start(&stat) == Some(("S", process.started))
+    state_and_start(&stat) == Some((state, process.started))
 }
 
 fn identity(proc: &Path, pid: u32) -> Option<Process> {
@@ -78,12 +108,27 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_that_is_on_its_way_is_seen() {
+        let told = |state: &str, own: &str, shared: &str| {
+            let told = Status::of(&format!(
+                "Name:\tx\nState:\t{state}\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t0\n"
+            ));
+            (told.is_stopped, told.is_to_stop)
+        };
+        let (none, stop) = ("0000000000000000", "0000000000040000");
+        assert_eq!(told("S (sleeping)", none, none), (false, false));
+        assert_eq!(told("T (stopped)", none, none), (true, false));
+        assert_eq!(told("S (sleeping)", stop, none), (false, true));
+        assert_eq!(told("S (sleeping)", none, stop), (false, true));
+    }
+
+    #[test]
     fn a_process_is_as_old_as_its_start_is_ago() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a program");
         let (young, _) = look(child.id()).expect("it runs");
         let old = Process { started: young.started - 1000, ..young };
         let age_of_young = age(young);
-        assert!(age_of_young < Duration::from_secs(60), "{age_of_young:?}");
+        assert!(age_of_young < Duration::from_mins(1), "{age_of_young:?}");
         assert!(age(old) >= age_of_young + Duration::from_secs(10), "a thousand hundredths of a second");
         child.kill().and_then(|()| child.wait()).expect("it ends");
     }

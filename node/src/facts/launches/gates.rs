@@ -19,7 +19,7 @@ mod stories;
 
 use super::kernel::Tables;
 use super::layout::{
-    Control, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES, YIELDS,
+    Control, Orders, SHUT_ALLOCATIONS, SHUT_CONTEXT, SHUT_LAUNCHES, Span, TELL_COPIES, YIELDS, kind,
 };
 use super::roll::Roll;
 use super::slots::Slots;
@@ -136,14 +136,15 @@ impl Tracked {
         }
     }
 
-    /// Somebody else ended a stop of its. None if that was told before.
-    fn leak(&mut self, stopped_ns: u64, at_allocation: bool) -> Option<Work> {
+    /// Somebody else ended a stop of its, of that kind. None if that was told before, or if nothing came of it: a context that is made out of turn is
+    /// made all the same.
+    fn leak(&mut self, stopped_ns: u64, why: u32) -> Option<Work> {
         let told_ns = std::mem::replace(&mut self.leaked_ns, stopped_ns);
         // Of one that we let go meanwhile it is not known which stop that was.
-        if stopped_ns > 0 && told_ns == stopped_ns {
+        if (stopped_ns > 0 && told_ns == stopped_ns) || why == kind::STAND_CONTEXT {
             return None;
         }
-        if at_allocation {
+        if why == kind::STAND_ALLOCATION {
             return Some(Work::LeakedAtAllocation);
         }
         self.is_told_of(ns_now(), Has::Launches);
@@ -431,11 +432,12 @@ impl Gates {
         let before = (known.stands, known.stopped_ns);
         let standing = self.tables.standing.get(&pid, 0);
         (known.stands, known.stopped_ns) = (None, 0);
-        let _ = self.tables.resumed.insert(pid, ns_now(), 0);
+        let at_ns = ns_now();
+        let _ = self.tables.resumed.insert(pid, at_ns, 0);
         let _ = self.tables.standing.remove(&pid);
         match pidfd_send_signal(&known.pidfd, Signal::CONT) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {
-                self.takes_its_turn(pid, before.0);
+                self.takes_its_turn(pid, before.0, at_ns);
                 Ok(())
             }
             Err(error) => {

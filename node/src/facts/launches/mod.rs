@@ -76,7 +76,7 @@ pub enum Work {
     Resumed,
     /// It has that many bytes allocated.
     Memory(u64),
-    /// It launched although it had been stopped: somebody resumed it.
+    /// It went on from a launch at which it had been stopped: somebody resumed it.
     Leaked,
     /// It had been stopped at an allocation, and asked for another.
     LeakedAtAllocation,

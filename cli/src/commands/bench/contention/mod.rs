@@ -49,6 +49,9 @@ pub(super) struct Contention {
     /// How often each is run; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// Make each task's deadline from its own work, so that the shortest is due first; without it all have the same
+    #[arg(long)]
+    own_deadlines: bool,
     /// What the tasks run in
     #[arg(long, value_enum, default_value = "cgroups")]
     ground: Ground,
@@ -116,7 +119,7 @@ impl Contention {
             Progress::new(alone_s * (warm.len() as f64 + ALONE as f64 * rounds) + shared_s * rounds);
         let mut perform = |case: &Case, mode: Mode, what: &str| -> Result<Vec<Times>> {
             progress.now(&format!("{case}, {what}"));
-            let times = one(stage, &mut troupe, case, mode)?;
+            let times = self.one(stage, &mut troupe, case, mode)?;
             progress.done(case.about_s());
             Ok(times)
         };
@@ -142,6 +145,40 @@ impl Contention {
         }
         progress.end();
         Ok(runs)
+    }
+
+    /// One run.
+    fn one(&self, stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> Result<Vec<Times>> {
+        match mode.policy() {
+            None => stage.leave_agent(),
+            Some(policy) => {
+                if stage.agent_pid().is_err() {
+                    stage.enter_agent()?;
+                }
+                set_policy(stage, policy)?;
+            }
+        }
+        let deadline = |work: Work| {
+            let about_s = if self.own_deadlines { work.about_s() } else { case.about_s() };
+            Duration::from_secs_f64(DEADLINE_S + DEADLINE_FACTOR * about_s)
+        };
+        let parts = case.0.iter().enumerate().map(|(number, work)| work.part(number, deadline(*work)));
+        let parts: Vec<_> = parts.collect();
+        let times = if mode == Mode::Serial {
+            let mut times = Vec::new();
+            for part in parts.chunks(1) {
+                times.extend(troupe.play(stage, part, false)?);
+            }
+            in_a_row(times)
+        } else {
+            troupe.play(stage, &parts, mode == Mode::Mps)?
+        };
+        tell_late(late(&times), &format!("{case} under {}", mode.name()));
+        match mode.policy() {
+            None => std::thread::sleep(GAP),
+            Some(_) => empty(stage, troupe.interruption)?,
+        }
+        Ok(times)
     }
 
     /// Which cases under which modes.
@@ -193,37 +230,6 @@ fn planned(cases: &[Case], modes: &[Mode]) -> Vec<(Case, Mode)> {
 /// kernel; and the Multi-Process Service starts its server for its first program.
 fn warmed(modes: &[Mode]) -> Vec<Mode> {
     [Mode::None, Mode::Mps].into_iter().filter(|mode| *mode == Mode::None || modes.contains(mode)).collect()
-}
-
-/// One run.
-fn one(stage: &mut Stage, troupe: &mut Troupe<'_>, case: &Case, mode: Mode) -> Result<Vec<Times>> {
-    match mode.policy() {
-        None => stage.leave_agent(),
-        Some(policy) => {
-            if stage.agent_pid().is_err() {
-                stage.enter_agent()?;
-            }
-            set_policy(stage, policy)?;
-        }
-    }
-    let deadline = Duration::from_secs_f64(DEADLINE_S + DEADLINE_FACTOR * case.about_s());
-    let parts = case.0.iter().enumerate().map(|(number, work)| work.part(number, deadline));
-    let parts: Vec<_> = parts.collect();
-    let times = if mode == Mode::Serial {
-        let mut times = Vec::new();
-        for part in parts.chunks(1) {
-            times.extend(troupe.play(stage, part, false)?);
-        }
-        in_a_row(times)
-    } else {
-        troupe.play(stage, &parts, mode == Mode::Mps)?
-    };
-    tell_late(late(&times), &format!("{case} under {}", mode.name()));
-    match mode.policy() {
-        None => std::thread::sleep(GAP),
-        Some(_) => empty(stage, troupe.interruption)?,
-    }
-    Ok(times)
 }
 
 /// How many programs of a run did not begin with the first: those in a row all wait from its start on.

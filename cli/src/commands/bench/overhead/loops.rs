@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many programs each container has run before anything is counted.
-const WARM: usize = 2;
+const WARM_PROGRAMS: usize = 2;
 /// How often to look how far they are; and to end what runs, when that is all.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -92,7 +92,7 @@ impl<'a> Loops<'a> {
 
     /// Waits until all run as they will from now on.
     pub(super) fn warm(&self) -> Result<()> {
-        self.wait_for(|ran| ran.len() >= WARM)
+        self.wait_for(|ran| ran.len() >= WARM_PROGRAMS)
     }
 
     /// How long they have run, in seconds.

@@ -97,12 +97,11 @@ impl Gates {
     }
 
     /// A process was let go where it stood: of those whose time in flight is bounded, the others there go one after another.
-    pub(super) fn takes_its_turn(&mut self, pid: u32, stood: Option<Stand>) {
+    pub(super) fn takes_its_turn(&mut self, pid: u32, stood: Option<Stand>, since_ns: u64) {
         let launches = matches!(stood, Some(Stand::Launch | Stand::Bound { .. }));
-        let bounded = |known: &&Tracked| launches && known.orders.flags & BOUNDED != 0;
+        let bounded = |known: &&Tracked| launches && !known.moves && known.orders.flags & BOUNDED != 0;
         let Some(known) = self.tracked.get(&pid).filter(bounded) else { return };
         let estimate = self.tables.spans.get(&known.slot, 0).map_or(0, |span| span.estimate);
-        let since_ns = ns_now();
         let until_ns = since_ns + estimate.min(BOUND_MAX_NS).saturating_sub(EARLY_NS);
         self.going.insert(known.orders.gpu, Going { pid, since_ns, until_ns });
     }
@@ -114,10 +113,12 @@ impl Gates {
 
     /// Until when another of those whose time in flight is bounded has the GPU to itself, though the kernel does not know yet.
     fn taken_until_ns(&self, process: Process) -> Option<u64> {
-        let gpu = self.tracked.get(&process.pid)?.orders.gpu;
+        let known = self.tracked.get(&process.pid).filter(|known| known.orders.flags & BOUNDED != 0)?;
+        let gpu = known.orders.gpu;
         let bound = self.tables.gpu_orders.get(&gpu, 0).unwrap_or_default().bound;
         let other = self.going.get(&gpu).filter(|going| going.pid != process.pid && bound > 0)?;
-        Some(other.until_ns)
+        // One after another, but nobody for longer than anybody stands.
+        Some(other.until_ns.min(known.stopped_ns + BOUND_MAX_NS))
     }
 
     /// When what is in flight on a GPU is nearly done; long ago, if it is not bounded.

@@ -21,7 +21,7 @@ impl Gates {
         self.open_context(pid);
     }
 
-    /// Whether a process has made a context since its first call, for all the kernel knows: word of it may be on its way, or was dropped.
+    /// Whether a process has made a context since it last called `cuInit`, for all the kernel knows: word of it may be on its way, or was dropped.
     pub(in crate::facts::launches) fn has_made_a_context(&self, pid: u32) -> bool {
         let told = |kind: u32| self.tables.told.get(&[pid, kind], 0).ok();
         told(kind::CONTEXT).is_some_and(|context| told(kind::INIT).is_none_or(|init| context >= init))

@@ -18,7 +18,9 @@ impl Gates {
         if kind::STANDS.contains(&event.kind) && !self.is_news(event) {
             return None;
         }
-        self.has_gone(event.pid, event.at);
+        if !matches!(event.kind, kind::MEMORY | kind::STAND_ALLOCATION) {
+            self.has_gone(event.pid, event.at);
+        }
         let known = self.tracked.get_mut(&event.pid)?;
         if known.must_not_stand(event.kind) {
             let launches = event.kind == kind::STAND;
@@ -63,7 +65,7 @@ impl Gates {
                 self.stand_no_longer_than_needed(gpu);
                 return None;
             }
-            kind::LEAK => known.leak(known.stopped_ns, event.value == u64::from(kind::STAND_ALLOCATION))?,
+            kind::LEAK => known.leak(known.stopped_ns, event.value as u32)?,
             kind::MEMORY => Work::Memory(event.value),
             _ => return None,
         };

@@ -1,7 +1,7 @@
 //! What the kernel could not tell, because the ring was full: who stands, who has work on the GPU, and who has none any more.
 
 use super::{FORGOTTEN_NS, Gates, Has, Stand, Tracked, Work, ns_now};
-use crate::facts::launches::layout::{Span, Standing, TELL_COPIES, kind};
+use crate::facts::launches::layout::{Span, Standing, TELL_COPIES};
 use crate::facts::process::is_asleep;
 
 impl Gates {
@@ -21,18 +21,16 @@ impl Gates {
                 continue;
             }
             let process = known.process;
-            // If each of its threads launches once, none of them comes again after somebody else let them go, and the kernel notices nothing.
-            if now > standing.began + FORGOTTEN_NS && is_asleep(process) {
-                let leak = known.leak(standing.since, standing.why == kind::STAND_ALLOCATION);
-                self.outbox.extend(leak.map(|work| (now, process, work)));
-            } else if let Some(work) =
-                known.reminder(standing.value).filter(|_| now > standing.since + FORGOTTEN_NS)
-                && std::mem::replace(&mut known.reminded_ns, standing.since) != standing.since
-            {
-                // For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something
-                // since.
-                self.outbox.push((now, process, work));
-            }
+            let missed = if now > standing.began + FORGOTTEN_NS && is_asleep(process) {
+                known.goes_on_by_itself(
+                    &standing,
+                    self.tables.spans.get(&known.slot, 0).is_ok_and(Span::is_busy),
+                    now,
+                )
+            } else {
+                known.may_be_forgotten(&standing, now).into_iter().collect()
+            };
+            self.outbox.extend(missed.into_iter().map(|work| (now, process, work)));
         }
     }
 
@@ -59,6 +57,29 @@ impl Gates {
 }
 
 impl Tracked {
+    /// It was stopped, and is asleep in a call of its own: somebody else let it go. If each of its threads launches once, none of them comes again, and the
+    /// kernel's program notices nothing.
+    fn goes_on_by_itself(&mut self, standing: &Standing, busy: bool, now_ns: u64) -> Vec<Work> {
+        let leak = self.leak(standing.since, standing.why);
+        // What it launched then may have been done long ago.
+        let over = leak.filter(|_| !busy).map(|_| Work::Drained);
+        if over.is_some() {
+            self.is_told_of(now_ns, Has::Nothing);
+        }
+        leak.into_iter().chain(over).collect()
+    }
+
+    /// For what it should stand, whoever decides knows; but its stop may have been old news, if another of its threads had done something since.
+    fn may_be_forgotten(&mut self, standing: &Standing, now_ns: u64) -> Option<Work> {
+        let told = [self.reminded_ns, self.leaked_ns].contains(&standing.since);
+        if told || now_ns <= standing.since + FORGOTTEN_NS {
+            return None;
+        }
+        let work = self.reminder(standing.value)?;
+        self.reminded_ns = standing.since;
+        Some(work)
+    }
+
     /// What was not told of its work. Of who stands it is told where it stands, and of one whose allocations alone are seen nothing.
     fn missed(&mut self, span: &Span, now_ns: u64) -> Vec<Work> {
         if !self.covered || self.stands.is_some() {

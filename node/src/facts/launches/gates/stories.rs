@@ -200,13 +200,20 @@ fn who_was_stopped_and_is_found_asleep_was_resumed_by_somebody_else() {
     stage.told();
     stage.signals_the_batch(Signal::CONT);
     stage.gates.sweep(false);
-    assert_eq!(stage.told(), [(batch.pid, Work::Leaked)]);
+    assert_eq!(stage.told(), [(batch.pid, Work::Leaked), (batch.pid, Work::Drained)], "it has nothing there");
     stage.gates.sweep(false);
     let noticed = Event { at: ns_now(), pid: batch.pid, kind: kind::LEAK, value: u64::from(kind::STAND) };
     assert_eq!((stage.told(), stage.gates.take(&noticed)), (vec![], None), "once for each stop");
     let stop = stage.stops_the_batch(since + 1);
     stage.gates.take(&stop);
     assert_eq!(stage.gates.take(&noticed), Some((batch, Work::Leaked)));
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), [], "nor does it stand there");
+    let stop = stage.stops_the_batch(since + 2);
+    stage.gates.take(&stop);
+    stage.has(batch, |span| (span.pending, span.launches) = (1, 1));
+    stage.gates.sweep(false);
+    assert_eq!(stage.told(), [(batch.pid, Work::Leaked)], "its work is there still");
 }
 
 #[test]
@@ -422,6 +429,23 @@ fn of_two_who_stand_for_what_is_in_flight_one_goes_after_the_other() {
     stage.gates.take(&drain(ns_now()));
     stage.gates.let_the_bounded_go(ns_now());
     assert!(!stands(&stage, batch), "its work is done");
+}
+
+#[test]
+fn who_yields_no_more_goes_on_though_another_was_let_go_before() {
+    let mut stage = Stage::new();
+    let (other, batch) = (stage.server, stage.batch);
+    stage.gates.set_roles([(other, (GPU, Role::Late))]);
+    stage.has(other, |span| span.estimate = MINUTE_NS);
+    stage.gates.takes_its_turn(other.pid, Some(Stand::Launch), ns_now());
+    stage.is_bound();
+    stage.changes_the_gpu(|state| state.due = ns_now());
+    stage.gates.stand_no_longer_than_needed(0);
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(stage.is_stopped(), "its turn comes next");
+    stage.gates.set_roles([(other, (GPU, Role::Yields)), (batch, (GPU, Role::Urgent))]);
+    stage.gates.let_the_bounded_go(ns_now());
+    assert!(!stage.is_stopped());
 }
 
 #[test]
