@@ -22,11 +22,8 @@ impl Gates {
             }
             let process = known.process;
             let missed = if now > standing.began + FORGOTTEN_NS && is_asleep(process) {
-                known.goes_on_by_itself(
-                    &standing,
-                    self.tables.spans.get(&known.slot, 0).is_ok_and(Span::is_busy),
-                    now,
-                )
+                let span = self.tables.spans.get(&known.slot, 0);
+                known.goes_on_by_itself(&standing, span.is_ok_and(Span::is_busy), now)
             } else {
                 known.may_be_forgotten(&standing, now).into_iter().collect()
             };
@@ -62,7 +59,7 @@ impl Tracked {
     fn goes_on_by_itself(&mut self, standing: &Standing, busy: bool, now_ns: u64) -> Vec<Work> {
         let leak = self.leak(standing.since, standing.why);
         // What it launched then may have been done long ago.
-        let over = leak.filter(|_| !busy).map(|_| Work::Drained);
+        let over = leak.filter(|work| *work == Work::Leaked && !busy).map(|_| Work::Drained);
         if over.is_some() {
             self.is_told_of(now_ns, Has::Nothing);
         }
