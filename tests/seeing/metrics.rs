@@ -105,7 +105,8 @@ fn file(name: &str) -> String {
 fn lively() -> (Scene, Running, Vec<crate::scene::Container>) {
     let scene = Scene::new();
     let agent = scene.agent("policy = \"fifo\"\n");
-    let matmul = ["matmul", "--n", "8192", "--repeat", "3"];
+    // Long enough that the second comes while the first is at it, also on a busy machine.
+    let matmul = ["matmul", "--n", "8192", "--repeat", "12"];
     let mut containers = vec![scene.start("first", &[("deadline", "1m")], &matmul)];
     containers.push(scene.start("late", &[("deadline", "10ms")], &matmul));
     containers.push(scene.start(
